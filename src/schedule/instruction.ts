@@ -1,0 +1,131 @@
+/**
+ * Constructors of instructions: the words in which algorithms are written.
+ *
+ * Each takes one object with named fields, so that a generator reads like the paper:
+ *
+ *   yield send({ lane: OUT, step, to: right, first: chunk });
+ *   yield after({ lane: OUT, step, on: IN, count: step });
+ *
+ * Defaults everywhere: buffer 0, channel 0, count 1, finish false.
+ */
+
+import type { Instruction, Operation } from './schedule.js';
+
+interface Place {
+  readonly lane: number;
+  readonly step: number;
+}
+
+interface Chunks {
+  /** Own buffer id. Default 0. */
+  readonly buffer?: number;
+  readonly first: number;
+  /** Chunks, >= 1. Default 1. */
+  readonly count?: number;
+}
+
+interface Other {
+  /** The source (copy, reduce) or the peer's buffer. Default 0. */
+  readonly otherBuffer?: number;
+  /** First chunk there. Default: `first`. */
+  readonly otherFirst?: number;
+}
+
+interface Stream {
+  readonly channel?: number;
+}
+
+interface Finish {
+  readonly finish?: boolean;
+}
+
+/** Any instruction, all fields given; the others are shorthands for it. */
+export function instruction(
+  op: Operation,
+  peer: number,
+  f: Place & Partial<Chunks> & Other & Stream & Finish & { readonly count?: number },
+): Instruction {
+  const first = f.first ?? 0;
+  return {
+    op,
+    lane: f.lane,
+    step: f.step,
+    peer,
+    channel: f.channel ?? 0,
+    buffer: f.buffer ?? 0,
+    first,
+    count: f.count ?? 1,
+    otherBuffer: f.otherBuffer ?? 0,
+    otherFirst: f.otherFirst ?? (hasOther(op) ? first : 0),
+    finish: f.finish ?? false,
+  };
+}
+
+export function send(f: Place & Chunks & Stream & { readonly to: number }): Instruction {
+  return instruction('send', f.to, f);
+}
+
+export function multicast(f: Place & Chunks & Stream): Instruction {
+  return instruction('multicast', 0, f);
+}
+
+export function receive(f: Place & Chunks & Stream & { readonly from: number }): Instruction {
+  return instruction('receive', f.from, f);
+}
+
+export function receiveReduce(f: Place & Chunks & Stream & Finish & { readonly from: number }): Instruction {
+  return instruction('receiveReduce', f.from, f);
+}
+
+export function copy(f: Place & Chunks & Other & { readonly rank: number }): Instruction {
+  return instruction('copy', f.rank, f);
+}
+
+export function reduce(f: Place & Chunks & Other & Finish & { readonly rank: number }): Instruction {
+  return instruction('reduce', f.rank, f);
+}
+
+export function read(f: Place & Chunks & Other & { readonly from: number }): Instruction {
+  return instruction('read', f.from, f);
+}
+
+export function readReduce(f: Place & Chunks & Other & Finish & { readonly from: number }): Instruction {
+  return instruction('readReduce', f.from, f);
+}
+
+export function write(f: Place & Chunks & Other & { readonly to: number }): Instruction {
+  return instruction('write', f.to, f);
+}
+
+export function signal(f: Place & Stream & { readonly to: number }): Instruction {
+  return instruction('signal', f.to, { ...f, count: 0 });
+}
+
+export function wait(f: Place & Stream & { readonly from: number }): Instruction {
+  return instruction('wait', f.from, { ...f, count: 0 });
+}
+
+/** Holds `lane` until lane `on` of the same rank has completed `count` operations. */
+export function after(f: Place & { readonly on: number; readonly count: number }): Instruction {
+  return instruction('after', f.on, f);
+}
+
+/** Moves or combines data with a second place (own source or the peer's memory). */
+export function hasOther(op: Operation): boolean {
+  return op === 'copy' || op === 'reduce' || op === 'read' || op === 'readReduce' || op === 'write';
+}
+
+/** Puts something into a stream: matched by a take at the peer. */
+export function isPost(op: Operation): boolean {
+  return op === 'send' || op === 'multicast' || op === 'signal';
+}
+
+/** Takes the next thing out of a stream. */
+export function isTake(op: Operation): boolean {
+  return op === 'receive' || op === 'receiveReduce' || op === 'wait';
+}
+
+/** Combines with what the target holds, instead of replacing it. */
+export function isReduction(op: Operation): boolean {
+  return op === 'receiveReduce' || op === 'reduce' || op === 'readReduce';
+}
