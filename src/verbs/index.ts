@@ -1,0 +1,16 @@
+export * from './access.js';
+export type { AddressHandle } from './address-handle.js';
+export * from './completion-queue.js';
+export * from './connection.js';
+export type * from './device.js';
+export * from './errors.js';
+export type * from './memory-region.js';
+export * from './opcode.js';
+export { getProvider, openDevice, type Provider, providerNames } from './open-device.js';
+export type * from './protection-domain.js';
+export * from './qp-state.js';
+export * from './queue-pair.js';
+export type * from './shared-receive-queue.js';
+export * from './status.js';
+export * from './work-completions.js';
+export type * from './work-request.js';

@@ -1,0 +1,56 @@
+/**
+ * Opening a device by name. A provider is one entry in this table; 'auto' is just one more that tries the others in order.
+ */
+
+import type { Device, DeviceOptions } from './device.js';
+import { VerbsError } from './errors.js';
+
+/** A way to get devices. */
+export interface Provider {
+  readonly name: string;
+  /** What it is, one line. */
+  readonly summary: string;
+  /** undefined when it works on this machine, else a sentence that says why not and what to do. */
+  unavailable(): Promise<string | undefined>;
+  /** @param device what followed the colon in 'name:device', or undefined. */
+  open(device: string | undefined, options: DeviceOptions): Promise<Device>;
+}
+
+const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
+  shm: async () => (await import('./providers/shm/provider.js')).shmProvider,
+};
+
+/** Names that `openDevice` takes, best first. */
+export function providerNames(): string[] {
+  return Object.keys(PROVIDERS);
+}
+
+/** A provider by name. Throws VERBS_NO_DEVICE for an unknown one. */
+export async function getProvider(name: string): Promise<Provider> {
+  const load = PROVIDERS[name];
+  if (!load) {
+    throw new VerbsError('VERBS_NO_DEVICE', `there is no provider '${name}': use ${providerNames().join(', ')} or auto`);
+  }
+  return load();
+}
+
+/**
+ * Opens a device: 'shm', 'ibverbs:rxe0', or 'auto' (the first provider that works here). Throws VERBS_NO_DEVICE with the reason and what to do.
+ */
+export async function openDevice(name = 'auto', options: DeviceOptions = {}): Promise<Device> {
+  if (name === 'auto') {
+    const reasons: string[] = [];
+    for (const candidate of providerNames()) {
+      const provider = await getProvider(candidate);
+      const reason = await provider.unavailable();
+      if (reason === undefined) return provider.open(undefined, options);
+      reasons.push(`${candidate}: ${reason}`);
+    }
+    throw new VerbsError('VERBS_NO_DEVICE', `no provider works here. ${reasons.join(' ')}`);
+  }
+  const colon = name.indexOf(':');
+  const provider = await getProvider(colon < 0 ? name : name.slice(0, colon));
+  const reason = await provider.unavailable();
+  if (reason !== undefined) throw new VerbsError('VERBS_NO_DEVICE', `${provider.name} cannot be used here: ${reason}`);
+  return provider.open(colon < 0 ? undefined : name.slice(colon + 1), options);
+}
