@@ -1,0 +1,41 @@
+/**
+ * `npm test`: set-up with the type check, the static checks, the unit tests, then the tests of several processes, which run one
+ * file at a time. `npm test -- pattern` runs only the test files whose path contains the pattern, and no static checks.
+ */
+import { check } from './check.mjs';
+import { setup } from './setup.mjs';
+import { ensureCommands } from './system-packages.mjs';
+import { runTests, testFiles } from './test-files.mjs';
+
+const SEPARATE = ['test/interop/', 'test/soak/'];
+
+const pattern = process.argv[2];
+ensureCommands({ cc: 'gcc libc6-dev', strace: 'strace' });
+
+const start = performance.now();
+console.log('== Set-up and type check');
+try {
+  await setup();
+} catch (error) {
+  console.error(error.message);
+  process.exit(1);
+}
+console.log(`== Set-up and type check: passed in ${((performance.now() - start) / 1000).toFixed(1)} s`);
+
+const failed = pattern === undefined ? check() : [];
+const unitTests = testFiles(['src'], pattern);
+const processTests = testFiles(['conformance', 'test', 'examples'], pattern).filter(
+  (file) => !SEPARATE.some((folder) => file.startsWith(`dist/${folder}`)),
+);
+if (unitTests.length + processTests.length === 0) failed.push(`no test file matches '${pattern}'`);
+const suites = [
+  ['Unit tests', unitTests, { concurrency: 2, timeoutMs: 120_000 }],
+  ['Tests of several processes', processTests, { concurrency: 1, timeoutMs: 300_000 }],
+];
+for (const [title, files, options] of suites) {
+  if (files.length > 0 && !runTests(title, files, options)) failed.push(title);
+}
+if (failed.length > 0) {
+  console.error(`\nFAILED: ${failed.join(', ')}`);
+  process.exitCode = 1;
+}

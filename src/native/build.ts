@@ -1,0 +1,211 @@
+/**
+ * Finds or makes the compiled addon.
+ *
+ * Verbena ships C sources, and prebuilt binaries where there are some. No install script runs (package managers block them);
+ * instead the first process that needs the addon compiles it with the system's C compiler, in a second or two:
+ *
+ *   1. prebuilds/linux-<arch>-glibc/verbena.node      when its verbena.node.hash equals the hash of the sources
+ *   2. build/verbena-<arch>-<hash>.node               in the package, when it may be written
+ *   3. ~/.cache/verbena/<version>/…                   ($XDG_CACHE_HOME) when the package is read-only
+ *   4. <tmp>/verbena-<uid>/…                          when there is no home either
+ *
+ * The hash covers every file in native/ and the flags, so an edited source or a changed flag never meets an old binary. In
+ * an installed package sources do not change under a version: there the hash recorded by the build (dist/native.sha256) is
+ * read instead of computed. A git clone always computes it, which costs about a millisecond.
+ *
+ * Directories outside the package are used only when they belong to this user and nobody else may write there: a shared
+ * object is code.
+ */
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { homedir, tmpdir } from 'node:os';
+import { dirname, isAbsolute, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { withBuildLock } from './build-lock.js';
+
+/** `-z nodelete`: the addon has threads of its own, so its code must outlive the last worker that loaded it. */
+const FLAGS = [
+  ...['-shared', '-fPIC', '-O3', '-std=gnu11', '-Wall', '-Wextra', '-pthread', '-fvisibility=hidden'],
+  ...['-Wl,-z,nodelete', '-Wl,-z,relro', '-Wl,--as-needed'],
+];
+const LIBRARIES = ['-lm', '-ldl', '-lrt'];
+
+/** Why the addon cannot be had. `code` is stable. */
+export class AddonError extends Error {
+  readonly code: 'VERBENA_NO_COMPILER' | 'VERBENA_COMPILE_FAILED' | 'VERBENA_UNSUPPORTED_PLATFORM' | 'VERBENA_NO_BUILD_DIRECTORY';
+
+  constructor(code: AddonError['code'], message: string) {
+    super(message);
+    this.name = 'AddonError';
+    this.code = code;
+  }
+}
+
+export interface BuildOptions {
+  /** The package's root directory. Default: the package this file belongs to. */
+  packageDir?: string;
+  /** Environment to read CC, HOME and XDG_CACHE_HOME from, and to run the compiler in. Default: process.env. */
+  env?: NodeJS.ProcessEnv;
+  /** Take a prebuilt binary when there is a matching one. Default: true. */
+  prebuilds?: boolean;
+}
+
+/** Root of the package this module was built into: the nearest directory above with Verbena's package.json. */
+function findPackageDir(): string {
+  let dir = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(dir, 'package.json')) || !existsSync(join(dir, 'native'))) {
+    if (dir === dirname(dir))
+      throw new Error(`verbena's package directory was not found above ${fileURLToPath(import.meta.url)}`);
+    dir = dirname(dir);
+  }
+  return dir;
+}
+
+/** C sources of the addon, in a stable order: every .c file directly in native/. */
+function sourceFiles(packageDir: string): string[] {
+  const dir = join(packageDir, 'native');
+  const names = readdirSync(dir).filter((name) => name.endsWith('.c'));
+  return names.sort().map((name) => join(dir, name));
+}
+
+/** Hash of the C sources, headers and flags, as 16 hex digits. Reads every file in native/. */
+export function hashSources(packageDir = findPackageDir()): string {
+  const hash = createHash('sha256').update([...FLAGS, ...LIBRARIES].join(' '));
+  const dir = join(packageDir, 'native');
+  for (const name of readdirSync(dir).sort()) {
+    if (/\.[ch]$/.test(name)) hash.update(`\0${name}\0`).update(readFileSync(join(dir, name)));
+  }
+  return hash.digest('hex').slice(0, 16);
+}
+
+function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'latin1').trim();
+  } catch {
+    return undefined;
+  }
+}
+
+function sourceHash(packageDir: string): string {
+  const recorded = existsSync(join(packageDir, '.git')) ? undefined : readIfThere(join(packageDir, 'dist', 'native.sha256'));
+  return recorded ?? hashSources(packageDir);
+}
+
+/** Where this platform's prebuilt binary lives in the package. */
+export function prebuildPath(packageDir = findPackageDir()): string {
+  return join(packageDir, 'prebuilds', `linux-${process.arch}-glibc`, 'verbena.node');
+}
+
+function outputDirectories(packageDir: string, env: NodeJS.ProcessEnv): { dir: string; private: boolean }[] {
+  const { version } = JSON.parse(readFileSync(join(packageDir, 'package.json'), 'utf8')) as { version: string };
+  const xdg = env['XDG_CACHE_HOME'];
+  const cache = xdg && isAbsolute(xdg) ? xdg : join(env['HOME'] || homedir(), '.cache');
+  return [
+    { dir: join(packageDir, 'build'), private: false },
+    { dir: join(cache, 'verbena', version), private: true },
+    { dir: join(env['TMPDIR'] || tmpdir(), `verbena-${process.getuid?.()}`, version), private: true },
+  ];
+}
+
+/** Whether `dir` and the directory above it are real directories of this user that no one else may write to. */
+function isPrivate(dir: string): boolean {
+  return [dir, dirname(dir)].every((path) => {
+    const stat = lstatSync(path);
+    return stat.isDirectory() && stat.uid === process.getuid?.() && (stat.mode & 0o022) === 0;
+  });
+}
+
+function checkPlatform(): void {
+  const isMusl = () => {
+    const { header } = process.report.getReport() as unknown as { header: { glibcVersionRuntime?: string } };
+    return header.glibcVersionRuntime === undefined;
+  };
+  const system = process.platform !== 'linux' ? process.platform : isMusl() ? 'Linux with musl' : undefined;
+  if (system !== undefined) {
+    throw new AddonError('VERBENA_UNSUPPORTED_PLATFORM', `verbena runs on Linux with glibc only, and this is ${system}.`);
+  }
+}
+
+export interface CompileOptions extends Pick<BuildOptions, 'packageDir' | 'env'> {
+  /** Flags after the usual ones, e.g. sanitizers. Default: none. */
+  flags?: readonly string[];
+}
+
+/**
+ * Compiles native/*.c into the shared object `output`, by way of a temporary file in the same directory.
+ * Throws AddonError VERBENA_NO_COMPILER or VERBENA_COMPILE_FAILED.
+ */
+export function compileAddon(output: string, options: CompileOptions = {}): void {
+  const { packageDir = findPackageDir(), env = process.env, flags = [] } = options;
+  const [cc, ...ccArguments] = (env['CC'] || 'cc').split(/\s+/);
+  const headers = createRequire(join(packageDir, 'package.json'))('node-api-headers') as { include_dir: string };
+  const partial = `${output}.${randomUUID()}.partial`;
+  const includes = ['-I', headers.include_dir, '-I', join(packageDir, 'native')];
+  const inputs = [...sourceFiles(packageDir), ...LIBRARIES];
+  const args = [...ccArguments, ...FLAGS, ...flags, ...includes, '-o', partial, ...inputs];
+  const result = spawnSync(cc, args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  try {
+    if (result.error || result.status !== 0) throw compileError(cc, result);
+    renameSync(partial, output);
+  } finally {
+    rmSync(partial, { force: true });
+  }
+}
+
+function compileError(cc: string, result: SpawnSyncReturns<string>): AddonError {
+  const code = (result.error as NodeJS.ErrnoException | undefined)?.code;
+  if (code === 'ENOENT' || code === 'EACCES') {
+    return new AddonError(
+      'VERBENA_NO_COMPILER',
+      `verbena has no prebuilt addon for linux-${process.arch} and found no C compiler ('${cc}') to build it with: ` +
+        'install one (apt-get install gcc libc6-dev) and start again.',
+    );
+  }
+  const output =
+    result.error?.message ?? (result.stderr.trim() || `${cc} ended with ${result.signal ?? `status ${result.status}`}`);
+  const lines = output.split('\n').slice(0, 12).join('\n');
+  const hint = /fatal error: .*\.h: No such file/.test(output) ? ' (apt-get install libc6-dev provides the C headers)' : '';
+  return new AddonError('VERBENA_COMPILE_FAILED', `verbena could not compile its addon with '${cc}'${hint}:\n${lines}`);
+}
+
+/**
+ * Path of an addon that matches the sources, compiled now if there is none. Any number of processes may call this at once:
+ * one compiles, the others wait for it. Blocks the calling thread (a second or two when it compiles).
+ * Throws AddonError; its `code` says which of the four reasons it is.
+ */
+export function ensureAddon(options: BuildOptions = {}): string {
+  const { packageDir = findPackageDir(), env = process.env, prebuilds = true } = options;
+  const hash = sourceHash(packageDir);
+  const prebuild = prebuildPath(packageDir);
+  if (prebuilds && readIfThere(`${prebuild}.hash`) === hash && existsSync(prebuild)) return prebuild;
+
+  const name = `verbena-${process.arch}-${hash}.node`;
+  const directories = outputDirectories(packageDir, env);
+  const usable = ({ dir, private: mustBePrivate }: (typeof directories)[number]) => !mustBePrivate || isPrivate(dir);
+  const built = directories.find((candidate) => existsSync(join(candidate.dir, name)) && usable(candidate));
+  if (built) return join(built.dir, name);
+
+  checkPlatform();
+  const refusals: string[] = [];
+  for (const candidate of directories) {
+    const output = join(candidate.dir, name);
+    try {
+      mkdirSync(candidate.dir, { recursive: true, mode: candidate.private ? 0o700 : 0o777 });
+      if (!usable(candidate)) throw new Error('others may write there');
+      return withBuildLock(
+        `${output}.lock`,
+        () => (existsSync(output) ? output : undefined),
+        () => {
+          compileAddon(output, { packageDir, env });
+          return output;
+        },
+      );
+    } catch (error) {
+      if (error instanceof AddonError) throw error;
+      refusals.push(`${candidate.dir} (${(error as Error).message})`);
+    }
+  }
+  throw new AddonError('VERBENA_NO_BUILD_DIRECTORY', `verbena found no directory to build its addon in: ${refusals.join('; ')}.`);
+}

@@ -1,0 +1,39 @@
+/**
+ * Loads the addon, once per thread.
+ *
+ * Nothing happens at import: the first `loadAddon()` of a thread finds (or compiles) the shared object and opens it. A worker
+ * thread gets exports of its own from the same mapped code. `VERBENA_ADDON` names a shared object to use as it is, such as
+ * one built with sanitizers.
+ */
+import type { Addon } from './addon.js';
+import { ensureAddon, prebuildPath } from './build.js';
+
+let loaded: Addon | undefined;
+
+function open(path: string): Addon {
+  const holder = { exports: {} };
+  process.dlopen(holder, path);
+  return holder.exports as Addon;
+}
+
+function openFirstFit(): Addon {
+  const override = process.env['VERBENA_ADDON'];
+  if (override) return open(override);
+  const path = ensureAddon();
+  try {
+    return open(path);
+  } catch (error) {
+    // A prebuilt binary may want a newer C library than this machine has; one compiled here does not.
+    if (path === prebuildPath()) return open(ensureAddon({ prebuilds: false }));
+    throw error;
+  }
+}
+
+/**
+ * The addon's functions. The first call in a thread costs a file lookup and dlopen, or a compile when no binary matches the
+ * sources; later calls return the same object. Throws AddonError (see build.ts) when there is no addon to be had.
+ */
+export function loadAddon(): Addon {
+  loaded ??= openFirstFit();
+  return loaded;
+}
