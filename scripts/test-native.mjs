@@ -1,0 +1,114 @@
+/**
+ * `npm run test:native`: the C code under AddressSanitizer, UndefinedBehaviorSanitizer and valgrind.
+ *
+ *   1. each native/tests/*.c, a program of its own, with sanitizers;
+ *   2. the same programs, plainly built, under valgrind;
+ *   3. the unit tests that go through the addon, in Node, with an addon built with sanitizers.
+ *
+ * Test programs are linked with every file of native/ that does not include <node_api.h>, directly or through a header: those
+ * files are the doorway and need a Node around them. Warnings are errors here.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { root, setup } from './setup.mjs';
+import { ensureCommands } from './system-packages.mjs';
+import { runTests, testFiles } from './test-files.mjs';
+
+const CC = (process.env.CC || 'cc').split(/\s+/);
+const PLAIN = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-g', '-O1'];
+const SANITIZED = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-fno-omit-frame-pointer'];
+const VALGRIND = ['--quiet', '--error-exitcode=1', '--leak-check=full', '--show-leak-kinds=definite,indirect'];
+/** Layers whose unit tests go through the addon. The tests of the build itself compile addons of their own. */
+const ADDON_TESTS = ['src/native', 'src/observe', 'src/verbs'];
+
+const native = join(root, 'native');
+const failed = [];
+
+function run(title, command, args, env = {}) {
+  const start = performance.now();
+  const { status, signal, error } = spawnSync(command, args, {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    timeout: 300_000,
+  });
+  const passed = status === 0;
+  const reason = passed ? 'passed' : `FAILED (${error?.message ?? signal ?? `status ${status}`})`;
+  console.log(`== ${title}: ${reason} in ${((performance.now() - start) / 1000).toFixed(1)} s`);
+  if (!passed) failed.push(title);
+  return passed;
+}
+
+function cFiles(dir) {
+  try {
+    return readdirSync(dir).filter((name) => name.endsWith('.c'));
+  } catch (error) {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** Whether a file of native/ includes <node_api.h>, directly or through headers of native/. */
+function isDoorway(name, seen = new Set()) {
+  if (seen.has(name)) return false;
+  seen.add(name);
+  const text = readFileSync(join(native, name), 'utf8');
+  if (/^\s*#\s*include\s*<node_api\.h>/m.test(text)) return true;
+  const headers = [...text.matchAll(/^\s*#\s*include\s*"([^"/]+)"/gm)].map((match) => match[1]);
+  return headers.some((header) => isDoorway(header, seen));
+}
+
+function testPrograms(out) {
+  const sources = cFiles(native)
+    .filter((name) => !isDoorway(name))
+    .map((name) => join(native, name));
+  const programs = cFiles(join(native, 'tests'));
+  if (programs.length === 0) console.log('no native test programs yet (native/tests/ is empty)');
+  for (const [kind, flags] of [
+    ['sanitizers', SANITIZED],
+    ['valgrind', []],
+  ]) {
+    for (const program of programs) {
+      const name = basename(program, '.c');
+      const binary = join(out, `${name}-${kind}`);
+      const inputs = [join(native, 'tests', program), ...sources, '-lm', '-ldl', '-lrt'];
+      const args = [...CC.slice(1), ...PLAIN, ...flags, '-I', native, '-o', binary, ...inputs];
+      if (!run(`compile ${name} for ${kind}`, CC[0], args)) continue;
+      if (kind === 'valgrind') run(`${name} under valgrind`, 'valgrind', [...VALGRIND, binary]);
+      else run(`${name} under sanitizers`, binary, [], { UBSAN_OPTIONS: 'print_stacktrace=1' });
+    }
+  }
+}
+
+async function sanitizedAddon(out) {
+  const { compileAddon } = await import(pathToFileURL(join(root, 'dist', 'src', 'native', 'build.js')).href);
+  const addon = join(out, 'verbena-sanitized.node');
+  compileAddon(addon, { flags: ['-g', '-O1', '-Werror', ...SANITIZED] });
+  const runtime = spawnSync(CC[0], [...CC.slice(1), '-print-file-name=libasan.so'], { encoding: 'utf8' }).stdout.trim();
+  // Node itself is not instrumented: its own leaks are not ours, and it handles SIGSEGV for WebAssembly.
+  Object.assign(process.env, {
+    VERBENA_ADDON: addon,
+    LD_PRELOAD: runtime,
+    ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1:allow_user_segv_handler=1',
+    UBSAN_OPTIONS: 'print_stacktrace=1',
+  });
+  const files = testFiles(ADDON_TESTS).filter((file) => !/\/build(-lock)?\.test\.js$/.test(file));
+  if (!runTests('Unit tests with the sanitized addon', files, { concurrency: 1, timeoutMs: 300_000 })) failed.push('unit tests');
+}
+
+await setup();
+failed.push(...ensureCommands({ cc: 'gcc libc6-dev', valgrind: 'valgrind' }).map((command) => `${command} is missing`));
+const out = mkdtempSync(join(tmpdir(), 'verbena-native-'));
+try {
+  testPrograms(out);
+  await sanitizedAddon(out);
+} finally {
+  rmSync(out, { recursive: true });
+}
+if (failed.length > 0) {
+  console.error(`\nFAILED: ${failed.join(', ')}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, it } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { loadAddon } from './load.js';
+
+const LOAD = JSON.stringify(new URL('./load.js', import.meta.url).href);
+
+describe('loading the addon', () => {
+  it('gives the same exports at every call in a thread', () => {
+    const addon = loadAddon();
+    assert.ok(Object.keys(addon).length > 0);
+    assert.equal(loadAddon(), addon);
+  });
+
+  it('works in worker threads, several at a time, after the main thread has loaded it', async () => {
+    const names = Object.keys(loadAddon()).sort();
+    const program = `import(${LOAD}).then(({ loadAddon }) =>
+      require('node:worker_threads').parentPort.postMessage(Object.keys(loadAddon()).sort()))`;
+    const workers = Array.from({ length: 3 }, () => new Worker(program, { eval: true }));
+    for (const worker of workers) {
+      const [seen] = await once(worker, 'message');
+      assert.deepEqual(seen, names);
+    }
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  });
+
+  it('takes the addon that VERBENA_ADDON names, and does nothing before the first call', () => {
+    const program = `
+      const { loadAddon } = await import(${LOAD});
+      console.log('imported');
+      loadAddon();`;
+    const env = { ...process.env, VERBENA_ADDON: '/nowhere/verbena.node' };
+    const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      env,
+      encoding: 'utf8',
+    });
+    assert.equal(stdout, 'imported\n');
+    assert.match(stderr, /\/nowhere\/verbena\.node/);
+    assert.equal(status, 1);
+  });
+});
