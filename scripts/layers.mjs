@@ -25,18 +25,18 @@ const OPEN_TO_TESTS = ['test', 'conformance'];
 
 const rowOf = new Map(ROWS.flatMap((row, index) => row.map((layer) => [layer, index])));
 
-/** Removes comments, keeping strings whole, so that an import shown in a comment is not one. */
+/** Removes comments and the text of template strings, so that an import shown there is not one. */
 function withoutComments(source) {
   const token = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|\/\/[^\n]*|\/\*[\s\S]*?\*\//g;
-  return source.replace(token, (match) => (match.startsWith('/') ? ' ' : match));
+  return source.replace(token, (match) => (/^[/`]/.test(match) ? ' ' : match));
 }
 
 /** Every relative or own-package specifier that a TypeScript source refers to. */
 export function specifiersOf(source) {
   const forms = [
-    /\b(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/g,
-    /\bimport\s*['"]([^'"]+)['"]/g,
-    /\bimport\s*\(\s*['"`]([^'"`]+)['"`]/g,
+    /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
+    /^\s*import\s*['"]([^'"]+)['"]/gm,
+    /\bimport\s*\(\s*['"]([^'"]+)['"]/g,
     /\bnew\s+URL\(\s*['"]([^'"]+\.[cm]?[jt]s)['"]\s*,\s*import\.meta\.url/g,
   ];
   const text = withoutComments(source);

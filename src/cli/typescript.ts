@@ -9,7 +9,7 @@
 import { register } from 'node:module';
 
 /** Whether this Node runs .ts files without help. */
-export function stripsTypesNatively(): boolean {
+function stripsTypesNatively(): boolean {
   return Boolean((process.features as { typescript?: unknown }).typescript);
 }
 

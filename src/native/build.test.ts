@@ -9,11 +9,9 @@ import {
   readFileSync,
   rmSync,
   statSync,
-  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
@@ -47,12 +45,9 @@ describe('the addon build', () => {
     chmodSync(dir, 0o755);
     packageDir = join(dir, 'package');
     mkdirSync(join(packageDir, 'native'), { recursive: true });
-    mkdirSync(join(packageDir, 'node_modules'));
     writeFileSync(join(packageDir, 'package.json'), '{ "name": "verbena", "version": "1.2.3" }');
     writeFileSync(join(packageDir, 'native', 'answer.h'), '#define ANSWER 42\n');
     writeFileSync(join(packageDir, 'native', 'answer.c'), `#include "answer.h"\n${SOURCE}`);
-    const headers = dirname(createRequire(import.meta.url).resolve('node-api-headers/package.json'));
-    symlinkSync(headers, join(packageDir, 'node_modules', 'node-api-headers'));
     const cc = join(dir, 'counting-cc');
     writeFileSync(cc, `#!/bin/sh\necho run >> ${dir}/runs\nexec cc "$@"\n`, { mode: 0o755 });
     options = { packageDir, env: { PATH: process.env['PATH'], HOME: join(dir, 'home'), TMPDIR: dir, CC: cc } };

@@ -25,6 +25,8 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { withBuildLock } from './build-lock.js';
 
+const require = createRequire(import.meta.url);
+
 /** `-z nodelete`: the addon has threads of its own, so its code must outlive the last worker that loaded it. */
 const FLAGS = [
   ...['-shared', '-fPIC', '-O3', '-std=gnu11', '-Wall', '-Wextra', '-pthread', '-fvisibility=hidden'],
@@ -140,7 +142,7 @@ export interface CompileOptions extends Pick<BuildOptions, 'packageDir' | 'env'>
 export function compileAddon(output: string, options: CompileOptions = {}): void {
   const { packageDir = findPackageDir(), env = process.env, flags = [] } = options;
   const [cc, ...ccArguments] = (env['CC'] || 'cc').split(/\s+/);
-  const headers = createRequire(join(packageDir, 'package.json'))('node-api-headers') as { include_dir: string };
+  const headers = require('node-api-headers') as { include_dir: string };
   const partial = `${output}.${randomUUID()}.partial`;
   const includes = ['-I', headers.include_dir, '-I', join(packageDir, 'native')];
   const inputs = [...sourceFiles(packageDir), ...LIBRARIES];
