@@ -48,12 +48,17 @@ function compileTypeScript() {
   step('The TypeScript build', process.execPath, [join('node_modules', 'typescript', 'bin', 'tsc'), '-p', '.']);
 }
 
+/** Compiles the addon, records the hash of its sources for the package, and deletes the addons of former sources. */
 async function compileAddon() {
   const { ensureAddon, hashSources } = await import(pathToFileURL(join(root, 'dist', 'src', 'native', 'build.js')).href);
-  const isBuilt = existsSync(join(root, 'build'));
-  if (!isBuilt) process.stderr.write('setup: compiling the addon ...\n');
-  ensureAddon();
+  const build = join(root, 'build');
+  if (!existsSync(build)) process.stderr.write('setup: compiling the addon ...\n');
+  const addon = ensureAddon();
   writeFileSync(join(root, 'dist', 'native.sha256'), `${hashSources()}\n`);
+  for (const name of existsSync(build) ? readdirSync(build) : []) {
+    const isFormer = name.startsWith(`verbena-${process.arch}-`) && name.endsWith('.node') && join(build, name) !== addon;
+    if (isFormer) rmSync(join(build, name), { force: true });
+  }
 }
 
 /** Brings the clone up to date. Throws an Error that names the failed step. */

@@ -1,0 +1,158 @@
+/**
+ * The package as a user gets it: packed, installed offline into an empty project, made read-only, and used by a user who may
+ * write nothing there. Run as root, the programs run as `nobody`, since modes do not bind root.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync, type SpawnOptions, spawn } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const NOBODY = 65534;
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const isRoot = process.getuid?.() === 0;
+
+const LOAD =
+  "import { loadAddon } from './node_modules/verbena/dist/src/native/load.js';\nconsole.log(Object.keys(loadAddon()).length > 0);\n";
+const IMPORT = "import { openDevice } from 'verbena/verbs';\nconsole.log(typeof openDevice);\n";
+
+describe('the packed package', () => {
+  let dir: string;
+  let project: string;
+  let env: NodeJS.ProcessEnv;
+
+  /** Directories of the packages that the package needs at run time, from the lock file. */
+  function runtimePackages(): string[] {
+    const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+      packages: Record<string, { dev?: boolean }>;
+    };
+    return Object.entries(lock.packages)
+      .filter(([path, { dev }]) => path !== '' && !dev && existsSync(join(root, path)))
+      .map(([path]) => join(root, path));
+  }
+
+  /** Runs a program of the project as the unprivileged user and gives what it printed. */
+  async function run(command: string, args: string[], extra: NodeJS.ProcessEnv = {}): Promise<string> {
+    const user: SpawnOptions = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+    const child = spawn(command, args, { ...user, cwd: project, env: { ...env, ...extra }, stdio: ['ignore', 'pipe', 'pipe'] });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.on('data', (data) => {
+      stdout += data;
+    });
+    child.stderr.on('data', (data) => {
+      stderr += data;
+    });
+    const status = await new Promise((resolve, reject) => child.on('error', reject).on('close', resolve));
+    assert.equal(status, 0, stderr);
+    return stdout;
+  }
+
+  /** A fresh home of the unprivileged user, so that nothing is built yet. */
+  function newHome(name: string): string {
+    const home = join(dir, name);
+    mkdirSync(home, { mode: 0o700 });
+    if (isRoot) chownSync(home, NOBODY, NOBODY);
+    return home;
+  }
+
+  const filesUnder = (path: string) => (existsSync(path) ? (readdirSync(path, { recursive: true }) as string[]) : []);
+  const setModes = (modes: string) => execFileSync('chmod', ['-R', modes, join(project, 'node_modules')]);
+
+  before(() => {
+    dir = mkdtempSync(join(tmpdir(), 'verbena-pack-'));
+    chmodSync(dir, 0o755);
+    project = join(dir, 'project');
+    mkdirSync(project);
+    const npm = (cwd: string, args: string[]) =>
+      execFileSync('npm', [...args, '--cache', join(dir, 'npm-cache'), '--loglevel=error'], { cwd, encoding: 'utf8' });
+    const [{ filename }] = JSON.parse(npm(root, ['pack', '--json', '--ignore-scripts', '--pack-destination', dir])) as [
+      { filename: string },
+    ];
+    writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }');
+    writeFileSync(join(project, 'load.js'), LOAD);
+    writeFileSync(join(project, 'import.ts'), IMPORT);
+    writeFileSync(join(project, 'import.js'), IMPORT);
+    npm(project, ['install', '--offline', '--install-links', join(dir, filename), ...runtimePackages()]);
+    setModes('a-w');
+    env = { PATH: process.env['PATH'], HOME: newHome('home'), TMPDIR: newHome('tmp') };
+  });
+  after(() => {
+    setModes('u+w');
+    rmSync(dir, { recursive: true });
+  });
+
+  it('holds what it needs at run time and no tests', () => {
+    const names = filesUnder(join(project, 'node_modules', 'verbena'));
+    for (const needed of [
+      'bin/verbena.js',
+      'native',
+      'dist/native.sha256',
+      'dist/src/verbs/index.js',
+      'dist/src/verbs/index.d.ts',
+      'LICENSE',
+    ]) {
+      assert.ok(names.includes(needed), needed);
+    }
+    const unwanted = names.filter((name) => /\.test\.|^(src|test|bench|scripts|build|native\/tests)\//.test(name));
+    assert.deepEqual(unwanted, []);
+  });
+
+  it('gives verbena/verbs to an import', async () => {
+    assert.equal(await run(process.execPath, ['import.js']), 'function\n');
+  });
+
+  it('gives the types of verbena/verbs to the TypeScript compiler', async () => {
+    const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+    const types = ['--typeRoots', join(root, 'node_modules', '@types'), '--types', 'node'];
+    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--lib', 'es2023,esnext.disposable'];
+    // The compiler belongs to the clone, which the unprivileged user may not be able to read.
+    assert.equal(
+      execFileSync(process.execPath, [tsc, ...options, ...types, 'import.ts'], { cwd: project, encoding: 'utf8' }),
+      '',
+    );
+  });
+
+  it('has a command that tells its version', async () => {
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+    assert.equal((await run(join(project, 'node_modules', '.bin', 'verbena'), ['--version'])).trim(), version);
+  });
+
+  it('compiles its addon once when 64 processes start at the same time, into the cache of a user who may not write the package', async () => {
+    const home = newHome('crowded-home');
+    const cc = join(dir, 'counting-cc');
+    writeFileSync(cc, '#!/bin/sh\necho run >> "$HOME/runs"\nexec cc "$@"\n', { mode: 0o755 });
+    const start = () => run(process.execPath, ['load.js'], { HOME: home, CC: cc });
+    const outputs = await Promise.all(Array.from({ length: 64 }, start));
+    assert.deepEqual(outputs, Array(64).fill('true\n'));
+    assert.equal(readFileSync(join(home, 'runs'), 'utf8'), 'run\n');
+
+    const built = filesUnder(home).filter((name) => name.endsWith('.node'));
+    assert.equal(built.length, 1);
+    assert.equal(statSync(join(home, built[0])).uid, isRoot ? NOBODY : process.getuid?.());
+    const left = readdirSync(dirname(join(home, built[0])));
+    assert.deepEqual(left, [relative(dirname(built[0]), built[0])], 'no lock and no temporary file remain');
+    assert.ok(!existsSync(join(project, 'node_modules', 'verbena', 'build')));
+  });
+
+  it('says in one sentence what to install where there is no compiler', async () => {
+    const extra = { HOME: newHome('bare-home'), CC: 'no-such-cc' };
+    await assert.rejects(
+      run(process.execPath, ['load.js'], extra),
+      /no C compiler \('no-such-cc'\).*apt-get install gcc libc6-dev/,
+    );
+  });
+});
