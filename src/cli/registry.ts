@@ -1,0 +1,32 @@
+/** The commands by name. Each is loaded when it is called, so that starting one does not pay for the others. */
+
+import type { AnyCommand, CommandGroup } from './command.js';
+
+/** In the order of the help. */
+const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {};
+
+export function commandNames(): string[] {
+  return Object.keys(LOADERS);
+}
+
+/** A command, or undefined for a name nobody has. */
+export async function loadCommand(name: string): Promise<AnyCommand | undefined> {
+  return Object.hasOwn(LOADERS, name) ? LOADERS[name]() : undefined;
+}
+
+/** The program itself, with all commands loaded: what `verbena --help` shows. */
+export async function loadRoot(): Promise<CommandGroup> {
+  return {
+    name: 'verbena',
+    summary: 'RDMA for TypeScript',
+    description:
+      "Processes that read and write each other's memory: on shared memory here, on InfiniBand and RoCE in a cluster.\n" +
+      '`verbena COMMAND --help` explains a command with examples; `verbena --version` prints the version.',
+    commands: await Promise.all(Object.values(LOADERS).map((load) => load())),
+    examples: [
+      { line: 'verbena doctor', note: 'What this machine offers, what is missing, and what to do about it.' },
+      { line: 'verbena demo', note: "Two processes reach into each other's memory while the other one is blocked." },
+      { line: 'verbena bench verbs --op write --size 8 --peer ucx', note: 'How fast that is, beside UCX in the same run.' },
+    ],
+  };
+}
