@@ -19,10 +19,8 @@ describe('loading the addon', () => {
     const program = `import(${LOAD}).then(({ loadAddon }) =>
       require('node:worker_threads').parentPort.postMessage(Object.keys(loadAddon()).sort()))`;
     const workers = Array.from({ length: 3 }, () => new Worker(program, { eval: true }));
-    for (const worker of workers) {
-      const [seen] = await once(worker, 'message');
-      assert.deepEqual(seen, names);
-    }
+    const seen = await Promise.all(workers.map(async (worker) => (await once(worker, 'message'))[0]));
+    assert.deepEqual(seen, [names, names, names]);
     await Promise.all(workers.map((worker) => worker.terminate()));
   });
 
