@@ -144,7 +144,7 @@ export interface Schedule {
   readonly size: number;
   /** Ranks plus switches or servers of the model, >= size. Executable schedules have nodes === size. */
   readonly nodes: number;
-  /** Root rank of rooted collectives, source of send-receive; 0 elsewhere. */
+  /** Root rank of rooted collectives; the distance of a send-receive shift; 0 elsewhere. */
   readonly root: number;
   /** Parts the elements are cut into, >= 1. Equals `size` where a chunk belongs to a rank (gather, all-to-all, ...). */
   readonly chunks: number;

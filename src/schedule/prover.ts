@@ -1,0 +1,345 @@
+/**
+ * The prover: shows by symbolic execution that a schedule keeps its collective's contract, for a given number of ranks.
+ *
+ * What is shown, and how:
+ *  1. Shape. Lanes, peers, buffers, chunk ranges and step labels exist; a stream's posts stand in one lane, so do its takes; `input` is never
+ *     written; a range wraps only where both of its sides are the same range.
+ *  2. No cycle of waits. All programs run together while every send waits for its receive. Streams are first-in-first-out and nothing is
+ *     chosen at run time, so if this order finishes, every order does, and more buffering only helps.
+ *  3. Sends match receives: nothing is left over, kinds and chunk counts agree.
+ *  4. Each contribution exactly once. Chunks carry the set of ranks combined in them; reducing overlapping sets or different chunks is an
+ *     error, as is relying on a content nobody wrote; at the end the contract's contents must be there, finished once.
+ *  5. No race. Vector clocks over all lanes hold what has surely completed before an operation starts, assuming the LEAST a network
+ *     gives: a receive tells only that its send had started. Every pair of conflicting accesses to a chunk (own, or a
+ *     peer's by read or write) must be ordered by them. So nothing is read before it is written, or overwritten while in flight,
+ *     in any execution, not only in the one that was run.
+ *
+ * It works on chunks, so its verdict holds for every element count; that empty and uneven chunks are handled is shown by the interpreter.
+ */
+
+import { type Content, everyone, finalContent, initialContent, windowOf } from './contract.js';
+import { runSchedule } from './engine.js';
+import { hasOther, isPost, isReduction, isTake } from './instruction.js';
+import type { Instruction, Schedule } from './schedule.js';
+
+/** What went wrong, in the order found. `kind` is stable, `text` is for people. */
+export interface Flaw {
+  readonly kind: 'shape' | 'stuck' | 'unmatched' | 'mismatch' | 'content' | 'race' | 'result';
+  readonly text: string;
+}
+
+export interface Proof {
+  readonly ok: boolean;
+  /** Empty when ok; at most `limit`. */
+  readonly flaws: readonly Flaw[];
+  /** Operations executed. */
+  readonly operations: number;
+}
+
+/** @param limit how many flaws to collect before giving up. Default 8. */
+export function proveSchedule(schedule: Schedule, limit = 8): Proof {
+  const flaws: Flaw[] = [];
+  const operations = checkShape(schedule, flaws, limit);
+  if (flaws.length === 0) new Execution(schedule, flaws, limit).run();
+  return { ok: flaws.length === 0, flaws, operations };
+}
+
+function checkShape(schedule: Schedule, flaws: Flaw[], limit: number): number {
+  const { nodes, lanes, chunks, buffers, steps } = schedule;
+  const streamLane = new Map<string, number>();
+  let operations = 0;
+  for (let node = 0; node < nodes; node++) {
+    const lastStep = lanes.map(() => 0);
+    for (const i of schedule.program(node)) {
+      const bad = (what: string): void => {
+        if (flaws.length < limit) flaws.push({ kind: 'shape', text: `${describe(node, i)}: ${what}` });
+      };
+      if (i.op !== 'after') operations++;
+      if (!(i.lane >= 0 && i.lane < lanes.length)) {
+        bad(`there is no lane ${i.lane}`);
+        continue;
+      }
+      if (i.step < lastStep[i.lane] || i.step >= steps) bad(`step ${i.step} falls in its lane or is not below ${steps}`);
+      lastStep[i.lane] = i.step;
+      if (i.op === 'after') {
+        if (!(i.peer >= 0 && i.peer < lanes.length) || i.peer === i.lane) bad(`no other lane ${i.peer} to wait for`);
+        continue;
+      }
+      const self = i.op === 'copy' || i.op === 'reduce';
+      if (i.op !== 'multicast' && !(i.peer >= 0 && i.peer < nodes && (i.peer === node) === self))
+        bad(`peer ${i.peer} is impossible`);
+      if (isPost(i.op) || isTake(i.op)) {
+        const key = `${node} ${isPost(i.op)} ${i.op === 'multicast' ? '*' : i.peer} ${i.channel}`;
+        const lane = streamLane.get(key) ?? i.lane;
+        streamLane.set(key, lane);
+        if (lane !== i.lane) bad(`lanes ${lane} and ${i.lane} share one stream, so its order is open`);
+      }
+      if (i.op === 'signal' || i.op === 'wait') continue;
+      if (i.count < 1 || i.count > chunks) bad(`count ${i.count} is not 1 .. ${chunks}`);
+      const sides: [number, number, number][] = [[node, i.buffer, i.first]];
+      if (hasOther(i.op)) sides.push([i.peer, i.otherBuffer, i.otherFirst]);
+      for (const [owner, id, first] of sides) {
+        if (id < 0 || id >= buffers.length) bad(`there is no buffer ${id}`);
+        else if (owner >= 0 && owner < nodes && !inWindow(schedule, owner, id, first, i.count))
+          bad(`chunks ${first}+${i.count} are outside ${buffers[id].name} of ${owner}`);
+      }
+      if (hasOther(i.op) && i.first !== i.otherFirst && Math.max(i.first, i.otherFirst) + i.count > chunks)
+        bad('a range wraps on one side only');
+      const target = i.op === 'write' ? i.otherBuffer : i.buffer;
+      if (i.op !== 'send' && i.op !== 'multicast' && buffers[target]?.name === 'input') bad('writes into the input');
+    }
+  }
+  return operations;
+}
+
+function inWindow(schedule: Schedule, owner: number, id: number, first: number, count: number): boolean {
+  const window = windowOf(schedule, id, owner);
+  const relative = (first - window.first + schedule.chunks) % schedule.chunks;
+  return first >= 0 && first < schedule.chunks && (window.count === schedule.chunks || relative + count <= window.count);
+}
+
+/** Accesses to one chunk of one buffer since its last write, as lane index and position in the lane. */
+interface History {
+  content: Content | undefined;
+  writeLane: number;
+  writePosition: number;
+  readLanes: number[];
+  readPositions: number[];
+}
+
+interface Travel {
+  readonly contents: (Content | undefined)[];
+  readonly clock: Int32Array;
+}
+
+class Execution {
+  readonly #schedule: Schedule;
+  readonly #flaws: Flaw[];
+  readonly #limit: number;
+  readonly #all: bigint;
+  readonly #width: number;
+  /** Per lane: entries 0 .. lanes-1 operations known complete, then one entry per node: known to have entered. */
+  readonly #clocks: Int32Array[] = [];
+  readonly #positions: Int32Array;
+  /** Clocks kept for `after`s: per lane, completed count -> clock. Only counts somebody waits for. */
+  readonly #kept: Map<number, Int32Array>[] = [];
+  readonly #wanted: Set<number>[] = [];
+  readonly #memory: History[][][] = [];
+
+  constructor(schedule: Schedule, flaws: Flaw[], limit: number) {
+    this.#schedule = schedule;
+    this.#flaws = flaws;
+    this.#limit = limit;
+    this.#all = everyone(schedule.size);
+    this.#width = schedule.lanes.length;
+    const lanes = schedule.nodes * this.#width;
+    this.#positions = new Int32Array(lanes);
+    for (let node = 0; node < schedule.nodes; node++) {
+      for (let lane = 0; lane < this.#width; lane++) {
+        const clock = new Int32Array(lanes + schedule.nodes);
+        clock[lanes + node] = 1;
+        this.#clocks.push(clock);
+        this.#kept.push(new Map());
+        this.#wanted.push(new Set());
+      }
+      for (const i of schedule.program(node)) if (i.op === 'after') this.#wanted[node * this.#width + i.peer].add(i.count);
+      this.#memory.push(schedule.buffers.map((_, id) => this.#chunksOf(node, id)));
+    }
+  }
+
+  #chunksOf(node: number, id: number): History[] {
+    const { chunks } = this.#schedule;
+    const window = windowOf(this.#schedule, id, node);
+    const list: History[] = [];
+    for (let k = 0; k < window.count; k++) {
+      const c = (window.first + k) % chunks;
+      list[c] = {
+        content: initialContent(this.#schedule, node, id, c),
+        writeLane: -1,
+        writePosition: 0,
+        readLanes: [],
+        readPositions: [],
+      };
+    }
+    return list;
+  }
+
+  run(): void {
+    const outcome = runSchedule<Travel>(this.#schedule, {
+      post: (node, i) => ({
+        contents: isEmpty(i) ? [] : this.#read(node, i, node, i.buffer, i.first),
+        clock: this.#clockOf(node, i).slice(),
+      }),
+      take: (node, i, travel, sender, sent) => this.#take(node, i, travel, sender, sent),
+      move: (node, i) => this.#move(node, i),
+      passed: (node, i) => this.#passed(node, i),
+      completed: (node, i, position) => this.#completed(node, i, position),
+    });
+    for (const { node, instruction } of outcome.stuck) this.#flaw('stuck', node, instruction, 'never completes');
+    for (const { node, instruction, to } of outcome.unmatched)
+      this.#flaw('unmatched', node, instruction, `nobody takes it at ${to}`);
+    if (this.#flaws.length === 0) this.#checkResult();
+  }
+
+  #clockOf(node: number, i: Instruction): Int32Array {
+    return this.#clocks[node * this.#width + i.lane];
+  }
+
+  #flaw(kind: Flaw['kind'], node: number, i: Instruction, text: string): void {
+    if (this.#flaws.length < this.#limit) this.#flaws.push({ kind, text: `${describe(node, i)}: ${text}` });
+  }
+
+  #completed(node: number, i: Instruction, position: number): void {
+    const lane = node * this.#width + i.lane;
+    this.#positions[lane] = position + 1;
+    this.#clocks[lane][lane] = position + 1;
+    if (this.#wanted[lane].has(position + 1)) this.#kept[lane].set(position + 1, this.#clocks[lane].slice());
+  }
+
+  #passed(node: number, i: Instruction): void {
+    const known = this.#kept[node * this.#width + i.peer].get(i.count);
+    if (known !== undefined) join(this.#clockOf(node, i), known);
+  }
+
+  #take(node: number, i: Instruction, travel: Travel, sender: number, sent: Instruction): void {
+    if (isEmpty(i) !== isEmpty(sent)) this.#flaw('mismatch', node, i, `meets ${describe(sender, sent)}`);
+    else if (!isEmpty(i)) {
+      const wraps = Math.max(i.first, sent.first) + i.count > this.#schedule.chunks;
+      if (i.count !== sent.count || (wraps && i.first !== sent.first))
+        this.#flaw('mismatch', node, i, `meets ${describe(sender, sent)}`);
+      else this.#store(node, i, node, i.buffer, i.first, travel.contents);
+    }
+    join(this.#clockOf(node, i), travel.clock);
+  }
+
+  #move(node: number, i: Instruction): void {
+    if (i.op === 'write') this.#store(node, i, i.peer, i.otherBuffer, i.otherFirst, this.#read(node, i, node, i.buffer, i.first));
+    else this.#store(node, i, node, i.buffer, i.first, this.#read(node, i, i.peer, i.otherBuffer, i.otherFirst));
+  }
+
+  #read(node: number, i: Instruction, owner: number, id: number, first: number): (Content | undefined)[] {
+    const contents: (Content | undefined)[] = [];
+    for (let k = 0; k < i.count; k++) {
+      const chunk = (first + k) % this.#schedule.chunks;
+      const place = this.#memory[owner][id][chunk];
+      this.#orderAfterWrite(node, i, place, owner, chunk);
+      place.readLanes.push(node * this.#width + i.lane);
+      place.readPositions.push(this.#positions[node * this.#width + i.lane]);
+      if (place.content === undefined)
+        this.#flaw('content', node, i, `reads chunk ${chunk} of ${this.#name(id)} of ${owner}, which nobody wrote`);
+      contents.push(place.content);
+    }
+    return contents;
+  }
+
+  #store(node: number, i: Instruction, owner: number, id: number, first: number, contents: (Content | undefined)[]): void {
+    const lane = node * this.#width + i.lane;
+    const clock = this.#clocks[lane];
+    for (let k = 0; k < i.count; k++) {
+      const chunk = (first + k) % this.#schedule.chunks;
+      const place = this.#memory[owner][id][chunk];
+      this.#orderAfterWrite(node, i, place, owner, chunk);
+      for (let r = 0; r < place.readLanes.length; r++) {
+        const reader = place.readLanes[r];
+        if (reader !== lane && clock[reader] <= place.readPositions[r])
+          this.#flaw(
+            'race',
+            node,
+            i,
+            `overwrites chunk ${chunk} of ${this.#name(id)} of ${owner} while lane ${reader % this.#width} of ${Math.floor(reader / this.#width)} may still read it`,
+          );
+      }
+      place.content = isReduction(i.op) ? this.#combine(node, i, place.content, contents[k]) : contents[k];
+      place.writeLane = lane;
+      place.writePosition = this.#positions[lane];
+      place.readLanes = [];
+      place.readPositions = [];
+    }
+  }
+
+  #orderAfterWrite(node: number, i: Instruction, place: History, owner: number, chunk: number): void {
+    const lane = node * this.#width + i.lane;
+    const writer = place.writeLane;
+    if (writer !== -1 && writer !== lane && this.#clocks[lane][writer] <= place.writePosition)
+      this.#flaw(
+        'race',
+        node,
+        i,
+        `touches chunk ${chunk} of ${owner} while lane ${writer % this.#width} of ${Math.floor(writer / this.#width)} may still write it`,
+      );
+  }
+
+  #combine(node: number, i: Instruction, own: Content | undefined, other: Content | undefined): Content | undefined {
+    if (own === undefined || other === undefined) {
+      this.#flaw('content', node, i, 'reduces a content nobody wrote');
+      return undefined;
+    }
+    if (own.chunk !== other.chunk) this.#flaw('content', node, i, `reduces chunk ${other.chunk} into chunk ${own.chunk}`);
+    if ((own.ranks & other.ranks) !== 0n)
+      this.#flaw('content', node, i, `adds contributions twice: ${members(own.ranks & other.ranks)}`);
+    if (own.finished || other.finished) this.#flaw('content', node, i, 'reduces something already finished');
+    const ranks = own.ranks | other.ranks;
+    if (i.finish && ranks !== this.#all) this.#flaw('content', node, i, `finishes without ${members(this.#all & ~ranks)}`);
+    return { chunk: own.chunk, ranks, finished: i.finish };
+  }
+
+  #checkResult(): void {
+    const { size, buffers, nodes, collective } = this.#schedule;
+    for (let rank = 0; rank < size; rank++) {
+      for (let id = 0; id < buffers.length; id++) {
+        if (buffers[id].kind !== 'user') continue;
+        this.#memory[rank][id].forEach((place, chunk) => {
+          const wanted = finalContent(this.#schedule, rank, id, chunk);
+          if (wanted === undefined || same(wanted, place.content) || this.#flaws.length >= this.#limit) return;
+          this.#flaws.push({
+            kind: 'result',
+            text: `rank ${rank} ends with ${show(place.content)} in chunk ${chunk} of ${this.#name(id)}, not ${show(wanted)}`,
+          });
+        });
+      }
+      if (collective !== 'barrier') continue;
+      for (let other = 0; other < size; other++) {
+        let knows = other === rank;
+        for (let lane = 0; lane < this.#width; lane++)
+          knows ||= this.#clocks[rank * this.#width + lane][nodes * this.#width + other] === 1;
+        if (!knows && this.#flaws.length < this.#limit)
+          this.#flaws.push({ kind: 'result', text: `rank ${rank} may leave before rank ${other} has entered` });
+      }
+    }
+  }
+
+  #name(id: number): string {
+    return this.#schedule.buffers[id].name;
+  }
+}
+
+function join(clock: Int32Array, other: Int32Array): void {
+  for (let k = 0; k < clock.length; k++) if (other[k] > clock[k]) clock[k] = other[k];
+}
+
+function isEmpty(i: Instruction): boolean {
+  return i.op === 'signal' || i.op === 'wait';
+}
+
+function same(a: Content, b: Content | undefined): boolean {
+  return b !== undefined && a.chunk === b.chunk && a.ranks === b.ranks && a.finished === b.finished;
+}
+
+function show(content: Content | undefined): string {
+  return content === undefined
+    ? 'nothing'
+    : `chunk ${content.chunk} of ${members(content.ranks)}${content.finished ? ', finished' : ''}`;
+}
+
+function members(ranks: bigint): string {
+  const list: number[] = [];
+  for (let r = 0, rest = ranks; rest > 0n; r++, rest >>= 1n) if (rest & 1n) list.push(r);
+  return `{${list.join(' ')}}`;
+}
+
+/** One line for people: who, which step, what. */
+export function describe(node: number, i: Instruction): string {
+  const head = `node ${node} step ${i.step} lane ${i.lane} ${i.op}`;
+  if (i.op === 'after') return `${head} ${i.count} of lane ${i.peer}`;
+  return `${head} chunks ${i.first}+${i.count}${i.op === 'multicast' ? '' : ` peer ${i.peer}`}`;
+}
