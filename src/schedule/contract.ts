@@ -7,6 +7,8 @@
  *
  *   collective       buffers         start                        end
  *   allreduce        data            own contribution             all contributions, every rank
+ *   sharded-         shards, output  rank r: its V/p vectors      output: all V combined in one fixed order; shards
+ *     allreduce                      of V, V = contributions      are destroyed
  *   reduce-scatter   data            own contribution             rank r: chunk r combined; the rest is destroyed
  *   all-gather       data            rank r: chunk r              chunk c of rank c, every rank
  *   broadcast        data            the root's                   the root's, every rank
@@ -17,6 +19,9 @@
  *   barrier          none            -                            nobody leaves before everybody has entered
  *   scan             data            own contribution             contributions of ranks 0 .. r
  *   send-receive     input, output   own block                    the block of rank r - distance (mod size)
+ *
+ * The chunks of a sharded all-reduce are numbered shard * S + part, S = chunks / contributions parts to a vector; the output holds chunks
+ * 0 .. S - 1. Contents there are "part, set of shards".
  *
  * `input` is never written. In-place is the native form; a caller who wants his input kept copies it first.
  */
@@ -44,7 +49,7 @@ export const INPUT_ID = 0;
 export const OUTPUT_ID = 1;
 
 /** The user buffers of a collective; algorithms append their scratch. @param root the root rank, where there is one. */
-export function userBuffers(collective: Collective, root = 0): readonly BufferSpec[] {
+export function userBuffers(collective: Exclude<Collective, 'sharded-allreduce'>, root = 0): readonly BufferSpec[] {
   const own = (rank: number): ChunkRange => ({ first: rank, count: 1 });
   switch (collective) {
     case 'barrier':
@@ -108,6 +113,10 @@ export function initialContent(schedule: Schedule, node: number, buffer: number,
     case 'all-to-all':
     case 'send-receive':
       return buffer === INPUT_ID ? own : undefined;
+    case 'sharded-allreduce': {
+      const parts = schedule.chunks / schedule.contributions;
+      return buffer === INPUT_ID ? { chunk: chunk % parts, ranks: bit(Math.floor(chunk / parts)), finished: false } : undefined;
+    }
     case 'barrier':
       return undefined;
   }
@@ -116,10 +125,12 @@ export function initialContent(schedule: Schedule, node: number, buffer: number,
 /** What a user buffer must hold afterwards; `undefined`: anything. */
 export function finalContent(schedule: Schedule, rank: number, buffer: number, chunk: number): Content | undefined {
   const { size, root } = schedule;
-  const all: Content = { chunk, ranks: everyone(size), finished: size > 1 };
+  const all: Content = { chunk, ranks: everyone(schedule.contributions), finished: schedule.contributions > 1 };
   switch (schedule.collective) {
     case 'allreduce':
       return all;
+    case 'sharded-allreduce':
+      return buffer === OUTPUT_ID ? all : undefined;
     case 'reduce-scatter':
       return chunk === rank ? all : undefined;
     case 'reduce':

@@ -12,7 +12,7 @@
  *  5. No race. Vector clocks over all lanes hold what has surely completed before an operation starts, assuming the LEAST a network
  *     gives: a receive tells only that its send had started. Every pair of conflicting accesses to a chunk (own, or a
  *     peer's by read or write) must be ordered by them. So nothing is read before it is written, or overwritten while in flight,
- *     in any execution, not only in the one that was run.
+ *     in any execution, not only in the one that was run; nor may a rank leave while a peer is still at its memory.
  *
  * It works on chunks, so its verdict holds for every element count; that empty and uneven chunks are handled is shown by the interpreter.
  */
@@ -130,7 +130,7 @@ class Execution {
     this.#schedule = schedule;
     this.#flaws = flaws;
     this.#limit = limit;
-    this.#all = everyone(schedule.size);
+    this.#all = everyone(schedule.contributions);
     this.#width = schedule.lanes.length;
     const lanes = schedule.nodes * this.#width;
     this.#positions = new Int32Array(lanes);
@@ -297,6 +297,7 @@ class Execution {
           });
         });
       }
+      this.#checkDeparture(rank);
       if (collective !== 'barrier') continue;
       for (let other = 0; other < size; other++) {
         let knows = other === rank;
@@ -305,6 +306,26 @@ class Execution {
         if (!knows && this.#flaws.length < this.#limit)
           this.#flaws.push({ kind: 'result', text: `rank ${rank} may leave before rank ${other} has entered` });
       }
+    }
+  }
+
+  /** A rank that has left may free or overwrite its buffers: no peer may still be at them. */
+  #checkDeparture(rank: number): void {
+    const left = this.#clocks[rank * this.#width].slice();
+    for (let lane = 1; lane < this.#width; lane++) join(left, this.#clocks[rank * this.#width + lane]);
+    for (const buffer of this.#memory[rank]) {
+      buffer.forEach((place, chunk) => {
+        const lanes = [place.writeLane, ...place.readLanes];
+        const positions = [place.writePosition, ...place.readPositions];
+        const late = lanes.findIndex(
+          (lane, k) => lane !== -1 && Math.floor(lane / this.#width) !== rank && left[lane] <= positions[k],
+        );
+        if (late === -1 || this.#flaws.length >= this.#limit) return;
+        this.#flaws.push({
+          kind: 'race',
+          text: `rank ${rank} may leave while ${Math.floor(lanes[late] / this.#width)} is still at its chunk ${chunk}`,
+        });
+      });
     }
   }
 

@@ -103,6 +103,7 @@ export interface Instruction {
 /** The collectives a schedule can claim to be; `contract.ts` says what each promises. v-forms are these with uneven splits. */
 export type Collective =
   | 'allreduce'
+  | 'sharded-allreduce'
   | 'reduce-scatter'
   | 'all-gather'
   | 'broadcast'
@@ -146,6 +147,8 @@ export interface Schedule {
   readonly nodes: number;
   /** Root rank of rooted collectives; the distance of a send-receive shift; 0 elsewhere. */
   readonly root: number;
+  /** Vectors that are combined: one per rank, except where each rank brings several shards (`sharded-allreduce`). */
+  readonly contributions: number;
   /** Parts the elements are cut into, >= 1. Equals `size` where a chunk belongs to a rank (gather, all-to-all, ...). */
   readonly chunks: number;
   readonly buffers: readonly BufferSpec[];
@@ -171,6 +174,8 @@ export interface ScheduleDefinition {
   readonly size: number;
   readonly nodes?: number;
   readonly root?: number;
+  /** Default: size. */
+  readonly contributions?: number;
   readonly chunks: number;
   readonly buffers: readonly BufferSpec[];
   readonly lanes: readonly LaneSpec[];
@@ -197,6 +202,7 @@ export function defineSchedule(definition: ScheduleDefinition): Schedule {
     size,
     nodes,
     root,
+    contributions: definition.contributions ?? size,
     chunks,
     buffers: definition.buffers,
     lanes: definition.lanes,

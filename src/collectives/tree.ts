@@ -1,0 +1,96 @@
+/**
+ * Trees over positions 0 .. n - 1, rooted at 0: the shapes that broadcast, reduce, gather, scatter and barriers run on.
+ *
+ * In each of them a subtree is a run of consecutive positions, so what a subtree gathers is one range of chunks. With a root other than 0,
+ * position = rank - root (mod n), and such a range may wrap.
+ *
+ *   star                binomial, n = 8                    fan tree, degree 2, n = 8
+ *     0                   0                                  0
+ *   1 2 3 4 ...           ├ 4 ─ 6 ─ 7                        ├ 1 ─ 2
+ *                         │   └ 5                            │   └ 3 ─ 4
+ *                         ├ 2 ─ 3                            └ 5 ─ 6
+ *                         └ 1                                    └ 7
+ */
+
+import { ceilLog2 } from './powers.js';
+
+export interface Tree {
+  readonly size: number;
+  /** -1 for the root. */
+  parent(position: number): number;
+  /** In the order in which a broadcast serves them: the largest subtree first. */
+  children(position: number): readonly number[];
+  /** Positions in the subtree: position .. position + count - 1. */
+  count(position: number): number;
+  /** Edges from the root. */
+  depth(position: number): number;
+}
+
+/** The root and n - 1 leaves. */
+export function starTree(size: number): Tree {
+  const leaves = Array.from({ length: size - 1 }, (_, k) => k + 1);
+  return {
+    size,
+    parent: (position) => (position === 0 ? -1 : 0),
+    children: (position) => (position === 0 ? leaves : []),
+    count: (position) => (position === 0 ? size : 1),
+    depth: (position) => (position === 0 ? 0 : 1),
+  };
+}
+
+/** Position v hangs under v without its lowest set bit: ceil(log2 n) rounds reach everybody. */
+export function binomialTree(size: number): Tree {
+  const reach = (position: number): number => (position === 0 ? 2 ** ceilLog2(size) : position & -position);
+  return {
+    size,
+    parent: (position) => (position === 0 ? -1 : position & (position - 1)),
+    children(position) {
+      const list: number[] = [];
+      for (let bit = reach(position) / 2; bit >= 1; bit /= 2) if (position + bit < size) list.push(position + bit);
+      return list;
+    },
+    count: (position) => Math.min(reach(position), size - position),
+    depth(position) {
+      let depth = 0;
+      for (let rest = position; rest > 0; rest &= rest - 1) depth++;
+      return depth;
+    },
+  };
+}
+
+/** Each node shares the positions after it among `degree` children as evenly as possible, the first children getting the longer runs. */
+export function fanTree(size: number, degree: number): Tree {
+  if (!Number.isInteger(degree) || degree < 1) throw new RangeError(`degree must be an integer >= 1, got ${degree}`);
+  interface Node {
+    readonly parent: number;
+    readonly count: number;
+    readonly depth: number;
+  }
+  const split = (first: number, count: number): [number, number][] => {
+    const list: [number, number][] = [];
+    for (let k = 0, at = first + 1; k < degree; k++) {
+      const share = Math.floor((count - 1) / degree) + (k < (count - 1) % degree ? 1 : 0);
+      if (share > 0) list.push([at, share]);
+      at += share;
+    }
+    return list;
+  };
+  const find = (position: number): Node => {
+    let [parent, first, count, depth] = [-1, 0, size, 0];
+    while (first !== position) {
+      const child = split(first, count).find(([at, share]) => position >= at && position < at + share);
+      if (child === undefined) throw new RangeError(`position must be 0 .. ${size - 1}, got ${position}`);
+      parent = first;
+      [first, count] = child;
+      depth++;
+    }
+    return { parent, count, depth };
+  };
+  return {
+    size,
+    parent: (position) => find(position).parent,
+    children: (position) => split(position, find(position).count).map(([at]) => at),
+    count: (position) => find(position).count,
+    depth: (position) => find(position).depth,
+  };
+}

@@ -1,0 +1,113 @@
+/**
+ * Schedules made of schedules: stages one after the other, and pipelines of them.
+ *
+ * A hierarchical collective is a reduce-scatter inside each host, an all-reduce between hosts, an all-gather inside each host. Each stage exists
+ * already as a schedule of a smaller group; `embed` translates its ranks, chunks and buffers into those of the whole, `staged` chains the
+ * stages. Each stage has lanes of its own (so each may bind to another executor) and channels of its own (so streams never mix). A stage of a
+ * rank starts when the previous stage of that rank has completed; nothing waits for other ranks but their messages. With several segments,
+ * stage i of segment s runs while stage i + 1 works on segment s - 1:
+ *
+ *   lanes of stage 0    seg 0 │ seg 1 │ seg 2
+ *   lanes of stage 1          │ seg 0 │ seg 1 │ seg 2
+ *   lanes of stage 2                  │ seg 0 │ seg 1 │ seg 2
+ */
+
+import { after } from './instruction.js';
+import type { Instruction, LaneSpec, Schedule } from './schedule.js';
+
+/** One stage, from the view of the whole group. */
+export interface Stage {
+  readonly lanes: readonly LaneSpec[];
+  /** Steps of one segment. */
+  readonly steps: number;
+  /** What `rank` does for one segment, in ranks, chunks and buffers of the whole; lanes and channels of the stage. */
+  instructions(rank: number, segment: number): Iterable<Instruction>;
+}
+
+/** Channels of one stage; sub-schedules use fewer. */
+const CHANNELS_PER_STAGE = 16;
+
+export interface Staged {
+  readonly lanes: readonly LaneSpec[];
+  readonly steps: number;
+  program(rank: number): Iterable<Instruction>;
+}
+
+/** Chains stages. @param segments how many times the chain runs, overlapped. Default 1. */
+export function staged(stages: readonly Stage[], segments = 1): Staged {
+  const lanes = stages.flatMap((stage) => stage.lanes);
+  const laneBase = stages.map((_, s) => stages.slice(0, s).reduce((sum, stage) => sum + stage.lanes.length, 0));
+  const longest = Math.max(0, ...stages.map((stage) => stage.steps));
+  const stepBase = (s: number, segment: number): number =>
+    segments === 1 ? stages.slice(0, s).reduce((sum, stage) => sum + stage.steps, 0) : (s + segment) * longest;
+  const steps = stages.length === 0 ? 0 : segments === 1 ? stepBase(stages.length, 0) : (stages.length + segments - 1) * longest;
+
+  function* program(rank: number): Generator<Instruction> {
+    const operations = new Int32Array(lanes.length);
+    for (let segment = 0; segment < segments; segment++) {
+      for (let s = 0; s < stages.length; s++) {
+        // What this segment has to wait for: every lane of every earlier stage, at the count reached with this segment.
+        const before = operations.slice(0, laneBase[s]);
+        const atStart = operations.slice();
+        const started = new Set<number>();
+        for (const i of stages[s].instructions(rank, segment)) {
+          const lane = laneBase[s] + i.lane;
+          const step = stepBase(s, segment) + i.step;
+          if (!started.has(lane)) {
+            started.add(lane);
+            for (let on = 0; on < before.length; on++) if (before[on] > 0) yield after({ lane, step, on, count: before[on] });
+          }
+          if (i.op === 'after') {
+            const on = laneBase[s] + i.peer;
+            yield { ...i, lane, step, peer: on, count: i.count + atStart[on] };
+          } else {
+            yield { ...i, lane, step, channel: i.channel + s * CHANNELS_PER_STAGE };
+            operations[lane]++;
+          }
+        }
+      }
+    }
+  }
+  return { lanes, steps, program };
+}
+
+/** How a smaller group's schedule stands inside the whole. */
+export interface Embedding {
+  /** The whole's rank of each of the group's ranks. */
+  readonly members: readonly number[];
+  /** Chunk c of the group is `width` chunks of the whole from `base + c * width`. Default width 1, base 0. */
+  readonly base?: number;
+  readonly width?: number;
+  /** Buffer of the whole for each buffer of the group. Default: the same ids. */
+  readonly buffers?: readonly number[];
+  /** Keep `finish` marks: true for the stage in which the last contribution arrives. Default false. */
+  readonly finish?: boolean;
+}
+
+/** The instructions of the group's member `local`, in terms of the whole. @throws RangeError when a cyclic range would leave its part. */
+export function* embed(group: Schedule, local: number, embedding: Embedding): Generator<Instruction> {
+  const { members, base = 0, width = 1, buffers, finish = false } = embedding;
+  const buffer = (id: number): number => (buffers === undefined ? id : buffers[id]);
+  for (const i of group.program(local)) {
+    if (i.op === 'after') {
+      yield i;
+      continue;
+    }
+    if (i.first + i.count > group.chunks) throw new RangeError(`${group.algorithm} uses cyclic ranges and cannot be embedded`);
+    yield {
+      ...i,
+      peer: members[i.peer],
+      buffer: buffer(i.buffer),
+      first: base + i.first * width,
+      count: i.count * width,
+      otherBuffer: buffer(i.otherBuffer),
+      otherFirst: base + i.otherFirst * width,
+      finish: i.finish && finish,
+    };
+  }
+}
+
+/** The same lanes, known to stay inside a host or to leave it. */
+export function withReach(lanes: readonly LaneSpec[], reach: LaneSpec['reach']): LaneSpec[] {
+  return lanes.map((lane) => ({ name: `${reach} ${lane.name}`, reach }));
+}
