@@ -12,7 +12,7 @@ const CHECKS = [
 ];
 
 /** Prints a heading, runs a program of this repository, prints its time. Returns whether it passed. */
-export function passes(title, args) {
+function passes(title, args) {
   const start = performance.now();
   console.log(`\n== ${title}`);
   const { status } = spawnSync(process.execPath, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });

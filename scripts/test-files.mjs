@@ -1,7 +1,7 @@
 /** Finding and running test files: every *.test.ts of the tree, in its compiled form. */
+import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { passes } from './check.mjs';
 import { root } from './setup.mjs';
 
 /** Compiled paths of the test sources under the given folders whose path contains `pattern`. */
@@ -18,8 +18,13 @@ export function testFiles(folders, pattern = '') {
   return tests.sort().map((name) => join('dist', name.replace(/\.ts$/, '.js')));
 }
 
-/** Runs the files in one `node --test`, `concurrency` files at a time; `timeoutMs` bounds each test and each file. */
+/**
+ * Runs the files in one `node --test`, `concurrency` files at a time; `timeoutMs` bounds each test and each file. Returns whether all
+ * passed. Node's own summary is the last thing printed.
+ */
 export function runTests(title, files, { concurrency, timeoutMs }) {
+  console.log(`\n== ${title} (${files.length} files)`);
   const options = ['--enable-source-maps', '--test', `--test-concurrency=${concurrency}`, `--test-timeout=${timeoutMs}`];
-  return passes(`${title} (${files.length} files)`, [...options, ...files]);
+  const { status } = spawnSync(process.execPath, [...options, ...files], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
+  return status === 0;
 }

@@ -6,7 +6,6 @@
  * lock to whoever notices. Two processes that notice at once can, in the worst case, both go ahead: that costs a second
  * compile and nothing else, because the result is renamed into place whole.
  */
-import { randomUUID } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 
 const POLL_MS = 20;
@@ -68,7 +67,7 @@ function dropDeadLock(lockFile: string, aside: string): boolean {
  */
 export function withBuildLock<T>(lockFile: string, done: () => T | undefined, body: () => T, waitMs = 120_000): T {
   const self = `${process.pid} ${startTime(process.pid)}`;
-  const unique = `${lockFile}.${randomUUID()}`;
+  const unique = `${lockFile}.${process.pid}.${process.hrtime.bigint()}`;
   const deadline = performance.now() + waitMs;
   const sleeper = new Int32Array(new SharedArrayBuffer(4));
   for (;;) {

@@ -6,18 +6,17 @@
  *
  *   1. prebuilds/linux-<arch>-glibc/verbena.node      when its verbena.node.hash equals the hash of the sources
  *   2. build/verbena-<arch>-<hash>.node               in the package, when it may be written
- *   3. ~/.cache/verbena/<version>/…                   ($XDG_CACHE_HOME) when the package is read-only
+ *   3. ~/.cache/verbena/…                             ($XDG_CACHE_HOME) when the package is read-only
  *   4. <tmp>/verbena-<uid>/…                          when there is no home either
  *
  * The hash covers every file in native/ and the flags, so an edited source or a changed flag never meets an old binary. In
  * an installed package sources do not change under a version: there the hash recorded by the build (dist/native.sha256) is
- * read instead of computed. A git clone always computes it, which costs about a millisecond.
+ * read instead of computed. A git clone always computes it, which costs a few milliseconds.
  *
  * Directories outside the package are used only when they belong to this user and nobody else may write there: a shared
  * object is code.
  */
-import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
-import { createHash, randomUUID } from 'node:crypto';
+import type { SpawnSyncReturns } from 'node:child_process';
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { homedir, tmpdir } from 'node:os';
@@ -25,6 +24,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { withBuildLock } from './build-lock.js';
 
+/** For what only a build needs: importing node:child_process and node:crypto takes longer than opening a built addon. */
 const require = createRequire(import.meta.url);
 
 /** `-z nodelete`: the addon has threads of its own, so its code must outlive the last worker that loaded it. */
@@ -74,6 +74,7 @@ function sourceFiles(packageDir: string): string[] {
 
 /** Hash of the C sources, headers and flags, as 16 hex digits. Reads every file in native/. */
 export function hashSources(packageDir = findPackageDir()): string {
+  const { createHash } = require('node:crypto') as typeof import('node:crypto');
   const hash = createHash('sha256').update([...FLAGS, ...LIBRARIES].join(' '));
   const dir = join(packageDir, 'native');
   for (const name of readdirSync(dir).sort()) {
@@ -101,22 +102,19 @@ export function prebuildPath(packageDir = findPackageDir()): string {
 }
 
 function outputDirectories(packageDir: string, env: NodeJS.ProcessEnv): { dir: string; private: boolean }[] {
-  const { version } = JSON.parse(readFileSync(join(packageDir, 'package.json'), 'utf8')) as { version: string };
   const xdg = env['XDG_CACHE_HOME'];
   const cache = xdg && isAbsolute(xdg) ? xdg : join(env['HOME'] || homedir(), '.cache');
   return [
     { dir: join(packageDir, 'build'), private: false },
-    { dir: join(cache, 'verbena', version), private: true },
-    { dir: join(env['TMPDIR'] || tmpdir(), `verbena-${process.getuid?.()}`, version), private: true },
+    { dir: join(cache, 'verbena'), private: true },
+    { dir: join(env['TMPDIR'] || tmpdir(), `verbena-${process.getuid?.()}`), private: true },
   ];
 }
 
-/** Whether `dir` and the directory above it are real directories of this user that no one else may write to. */
+/** Whether `dir` is a real directory of this user that no one else may write to. */
 function isPrivate(dir: string): boolean {
-  return [dir, dirname(dir)].every((path) => {
-    const stat = lstatSync(path);
-    return stat.isDirectory() && stat.uid === process.getuid?.() && (stat.mode & 0o022) === 0;
-  });
+  const stat = lstatSync(dir);
+  return stat.isDirectory() && stat.uid === process.getuid?.() && (stat.mode & 0o022) === 0;
 }
 
 function checkPlatform(): void {
@@ -142,8 +140,9 @@ export interface CompileOptions extends Pick<BuildOptions, 'packageDir' | 'env'>
 export function compileAddon(output: string, options: CompileOptions = {}): void {
   const { packageDir = findPackageDir(), env = process.env, flags = [] } = options;
   const [cc, ...ccArguments] = (env['CC'] || 'cc').split(/\s+/);
+  const { spawnSync } = require('node:child_process') as typeof import('node:child_process');
   const headers = require('node-api-headers') as { include_dir: string };
-  const partial = `${output}.${randomUUID()}.partial`;
+  const partial = `${output}.${process.pid}.${process.hrtime.bigint()}.partial`;
   const includes = ['-I', headers.include_dir, '-I', join(packageDir, 'native')];
   const inputs = [...sourceFiles(packageDir), ...LIBRARIES];
   const args = [...ccArguments, ...FLAGS, ...flags, ...includes, '-o', partial, ...inputs];
