@@ -5,8 +5,8 @@
  *   2. the same programs, plainly built, under valgrind;
  *   3. the unit tests that go through the addon, in Node, with an addon built with sanitizers.
  *
- * Test programs are linked with every file of native/ that does not include <node_api.h>, directly or through a header: those
- * files are the doorway and need a Node around them. Warnings are errors here.
+ * Test programs are linked with every file of native/ that does not include <node_api.h> or "uv.h", directly or through a header:
+ * those files are the doorway and need a Node around them. Warnings are errors here.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -51,12 +51,12 @@ function cFiles(dir) {
   }
 }
 
-/** Whether a file of native/ includes <node_api.h>, directly or through headers of native/. */
+/** Whether a file of native/ includes Node's headers, directly or through headers of native/. */
 function isDoorway(name, seen = new Set()) {
   if (seen.has(name)) return false;
   seen.add(name);
   const text = readFileSync(join(native, name), 'utf8');
-  if (/^\s*#\s*include\s*<node_api\.h>/m.test(text)) return true;
+  if (/^\s*#\s*include\s*[<"](node_api|uv)\.h[>"]/m.test(text)) return true;
   const headers = [...text.matchAll(/^\s*#\s*include\s*"([^"/]+)"/gm)].map((match) => match[1]);
   return headers.some((header) => isDoorway(header, seen));
 }
