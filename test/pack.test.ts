@@ -78,7 +78,10 @@ describe('the packed package', () => {
     project = join(dir, 'project');
     mkdirSync(project);
     const npm = (cwd: string, args: string[]) =>
-      execFileSync('npm', [...args, '--cache', join(dir, 'npm-cache'), '--loglevel=error'], { cwd, encoding: 'utf8' });
+      execFileSync('npm', [...args, '--cache', join(dir, 'npm-cache'), '--loglevel=error', '--no-update-notifier'], {
+        cwd,
+        encoding: 'utf8',
+      });
     const [{ filename }] = JSON.parse(npm(root, ['pack', '--json', '--ignore-scripts', '--pack-destination', dir])) as [
       { filename: string },
     ];
