@@ -1,0 +1,84 @@
+#define _GNU_SOURCE
+#include "memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+int memory_create(const char *name, int huge) {
+  int fd = memfd_create(name, MFD_CLOEXEC | (huge ? MFD_HUGETLB : 0));
+  return fd < 0 ? -errno : fd;
+}
+
+int memory_create_in(const char *directory) {
+  int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  return fd < 0 ? -errno : fd;
+}
+
+int memory_reserve(int fd, uint64_t offset, uint64_t length) {
+  for (;;) {
+    if (fallocate(fd, 0, (off_t)offset, (off_t)length) == 0) return 0;
+    if (errno != EINTR) return errno;
+  }
+}
+
+int memory_release(int fd, uint64_t offset, uint64_t length) {
+  if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)length) == 0) return 0;
+  return errno;
+}
+
+int memory_map(int fd, uint64_t offset, size_t length, int writable, mapping **out) {
+  mapping *m = malloc(sizeof *m);
+  if (!m) return ENOMEM;
+  void *base = mmap(NULL, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, (off_t)offset);
+  if (base == MAP_FAILED) {
+    int error = errno;
+    free(m);
+    return error;
+  }
+  m->base = base;
+  m->length = length;
+  m->references = 1;
+  *out = m;
+  return 0;
+}
+
+void mapping_retain(mapping *m) { __atomic_add_fetch(&m->references, 1, __ATOMIC_RELAXED); }
+
+void mapping_release(mapping *m) {
+  if (__atomic_sub_fetch(&m->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  munmap(m->base, m->length);
+  free(m);
+}
+
+/* process_vm_* may stop early at a page it cannot reach: go on until all is moved or nothing moves. */
+static int move(pid_t pid, uint64_t remote, uint8_t *local, size_t length, int write) {
+  while (length > 0) {
+    struct iovec l = {local, length}, r = {(void *)(uintptr_t)remote, length};
+    ssize_t n = write ? process_vm_writev(pid, &l, 1, &r, 1, 0) : process_vm_readv(pid, &l, 1, &r, 1, 0);
+    if (n < 0) return errno;
+    if (n == 0) return EFAULT;
+    local += n;
+    remote += (uint64_t)n;
+    length -= (size_t)n;
+  }
+  return 0;
+}
+
+int memory_write_process(pid_t pid, uint64_t remote, const void *local, size_t length) {
+  return move(pid, remote, (uint8_t *)local, length, 1);
+}
+
+int memory_read_process(pid_t pid, uint64_t remote, void *local, size_t length) {
+  return move(pid, remote, local, length, 0);
+}
+
+uint64_t memory_fetch_add(uint64_t *word, uint64_t add) { return __atomic_fetch_add(word, add, __ATOMIC_SEQ_CST); }
+
+uint64_t memory_compare_swap(uint64_t *word, uint64_t compare, uint64_t swap) {
+  __atomic_compare_exchange_n(word, &compare, swap, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return compare;
+}

@@ -1,0 +1,94 @@
+/**
+ * What the C addon exports, typed. native/addon.c is the other side of this file.
+ *
+ * Addresses and handles are numbers (user addresses are below 2^53). Functions without arguments are the hot ones: they read the block that
+ * `command()` returns. Where a function returns an errno, 0 is success; where it returns a descriptor or handle, a negative value is -errno.
+ */
+
+/** Address of memory, or an opaque handle that is one. */
+export type Address = number;
+
+export interface Addon {
+  /** The shared block: Float64 0..3 arguments, 4 result, 64-bit words 5..7 operands (5 add or compare, 6 old value, 7 swap). */
+  command(): ArrayBuffer;
+
+  /** memcpy: 0 to, 1 from, 2 length. */
+  copy(): void;
+  /** process_vm_writev: 0 remote address, 1 local address, 2 length, 3 pid; 4 becomes the errno. */
+  writeProcess(): void;
+  /** process_vm_readv: 0 local address, 1 remote address, 2 length, 3 pid; 4 becomes the errno. */
+  readProcess(): void;
+  /** 0 address, word 5 addend; word 6 becomes the old value. */
+  fetchAdd(): void;
+  /** 0 address, word 5 compare, word 7 swap; word 6 becomes the old value. */
+  compareSwap(): void;
+  /** 0 head of the completion queue, 1 ring, 2 solicited, 3 bell; 4 becomes 1 when a system call was made. */
+  notify(): void;
+  /** 0 bell descriptor. */
+  ring(): void;
+  /** 0 transfer; 4 becomes 1 when a piece was copied. */
+  transferHelp(): void;
+
+  /** A memfd. */
+  create(name: string, hugePages: number): number;
+  /** An unnamed file in a memory file system. */
+  createIn(directory: string): number;
+  reserve(fd: number, offset: number, length: number): number;
+  release(fd: number, offset: number, length: number): number;
+  /** [mapping, address of its first byte], or an errno. */
+  map(fd: number, offset: number, length: number, writable: number): [mapping: Address, address: Address] | number;
+  /** An ArrayBuffer over a part of a mapping; the mapping lives as long as any view. */
+  view(mapping: Address, offset: number, length: number): ArrayBuffer;
+  unmap(mapping: Address): void;
+  addressOf(buffer: ArrayBuffer | SharedArrayBuffer): Address;
+  isDetached(buffer: ArrayBuffer): boolean;
+
+  /** [bell, descriptor to write to], or an errno. The callback runs when somebody rang. */
+  bellOpen(callback: () => void): [bell: Address, fd: number] | number;
+  /** Whether the bell keeps the event loop alive. */
+  bellHold(bell: Address, on: number): void;
+  bellClose(bell: Address): void;
+
+  /** At the end of this thread or at stop(): sets the state word to 2 and calls every added peer. */
+  farewellOpen(state: Address): Address;
+  farewellAdd(farewell: Address, attention: Address, bell: number): void;
+  farewellRemove(farewell: Address, attention: Address): void;
+
+  watchStart(attention: Address, bell: number): Address;
+  watchAdd(watch: Address, pid: number, startTime: number, word: Address): number;
+  watchRemove(watch: Address, handle: number): void;
+
+  watcherStart(cpu: number, bell: number): Address;
+  watcherAdd(watcher: Address, cq: Address): number;
+  watcherRemove(watcher: Address, cq: Address): void;
+  watcherAsleep(watcher: Address): number;
+  watcherWake(watcher: Address): void;
+
+  transferStart(done: Address, error: Address, bell: number): Address;
+  /** `parts`: four numbers each, to, from, length, kind. Returns an errno; EAGAIN when 256 are outstanding. */
+  transferSubmit(
+    transfer: Address,
+    parts: Float64Array,
+    count: number,
+    pid: number,
+    announcement: Address,
+    slot: Address,
+    entry: Int32Array,
+    cq: Address,
+    ring: number,
+    solicited: number,
+    bell: number,
+  ): number;
+  transferRingAtEnd(transfer: Address, on: number): void;
+
+  /** Ends a watch, a watcher, a transfer thread or says a farewell. */
+  stop(resource: Address): void;
+
+  /** [start time, state letter code], or undefined when there is no such process. */
+  processStat(pid: number): [startTime: number, state: number] | undefined;
+  allowTracing(pid: number): number;
+  /** Pins the calling thread to a core. */
+  pin(cpu: number): number;
+  threadId(): number;
+  peerUid(fd: number): number;
+}
