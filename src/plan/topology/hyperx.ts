@@ -45,7 +45,7 @@ export const hyperx: Topology = {
       links: countLinks([
         ['host', 'dac', t * switches],
         ['local', 'dac', links[0]],
-        ['global', 'aoc', links.slice(1).reduce((sum, count) => sum + count, 0)],
+        ['line', 'aoc', links.slice(1).reduce((sum, count) => sum + count, 0)],
       ]),
       diameter: diameterBehindSwitches(sizes.length),
       bisection: {
@@ -84,7 +84,7 @@ export const hyperx: Topology = {
         const c = Math.floor(s / stride) % size;
         for (let other = c + 1; other < size; other++) {
           for (let k = 0; k < parallel[d]; k++)
-            builder.addLink(first + s, first + s + (other - c) * stride, d === 0 ? 'local' : 'global', d === 0 ? 'dac' : 'aoc');
+            builder.addLink(first + s, first + s + (other - c) * stride, d === 0 ? 'local' : 'line', d === 0 ? 'dac' : 'aoc');
         }
       }
       stride *= size;

@@ -23,7 +23,10 @@
 export type CableClass = 'board' | 'dac' | 'aoc';
 export const cableClasses: readonly CableClass[] = ['board', 'dac', 'aoc'];
 
-/** What a link is for. `host` joins an endpoint to its switch; the others join switches (or forwarding endpoints). */
+/**
+ * What a link is for. `host` joins an endpoint to its switch; the others join switches (or forwarding endpoints). A `global` link joins two
+ * groups of a dragonfly: minimal routing takes at most one of them.
+ */
 export type LinkRole = 'host' | 'up' | 'core' | 'mesh' | 'wrap' | 'local' | 'global' | 'line';
 export const linkRoles: readonly LinkRole[] = ['host', 'up', 'core', 'mesh', 'wrap', 'local', 'global', 'line'];
 

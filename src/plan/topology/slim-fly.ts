@@ -54,7 +54,7 @@ export const slimFly: Topology = {
       links: countLinks([
         ['host', 'dac', n],
         ['local', 'dac', (routers * (ports - q)) / 2],
-        ['global', 'aoc', q ** 3],
+        ['line', 'aoc', q ** 3],
       ]),
       diameter: diameterBehindSwitches(2),
       bisection: { links: n / 3, exactness: 'estimate', relative: 2 / 3 },
@@ -95,7 +95,7 @@ export const slimFly: Topology = {
     }
     for (let x = 0; x < q; x++) {
       for (let m = 0; m < q; m++) {
-        for (let c = 0; c < q; c++) builder.addLink(at(0, x, field.add(field.multiply(m, x), c)), at(1, m, c), 'global', 'aoc');
+        for (let c = 0; c < q; c++) builder.addLink(at(0, x, field.add(field.multiply(m, x), c)), at(1, m, c), 'line', 'aoc');
       }
     }
     return builder.build({ endpointsForward: false });

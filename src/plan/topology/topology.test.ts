@@ -167,7 +167,7 @@ test('a search from group-aligned halves finds no cut much below the estimates o
 test('figures for 100,000 endpoints come at once, for every topology', () => {
   const started = process.cpuUsage();
   for (const topology of topologies) {
-    const figures = topology.figures(topology.fit(100_000, topology.name === 'leaf-spine' ? 512 : 128));
+    const figures = topology.figures(topology.fit(100_000, 512));
     assert.ok(figures.endpoints >= 100_000, topology.name);
     assert.ok(figures.radix <= 512, topology.name);
   }
