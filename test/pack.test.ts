@@ -7,6 +7,8 @@ import { execFileSync, type SpawnOptions, spawn } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
+  constants,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -17,7 +19,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { delimiter, dirname, join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -33,6 +35,7 @@ describe('the packed package', () => {
   let dir: string;
   let project: string;
   let env: NodeJS.ProcessEnv;
+  let node: string;
 
   /** Directories of the packages that the package needs at run time, from the lock file. */
   function runtimePackages(): string[] {
@@ -91,7 +94,11 @@ describe('the packed package', () => {
     writeFileSync(join(project, 'import.js'), IMPORT);
     npm(project, ['install', '--offline', '--install-links', join(dir, filename), ...runtimePackages()]);
     setModes('a-w');
-    env = { PATH: process.env['PATH'], HOME: newHome('home'), TMPDIR: newHome('tmp') };
+    // This node may live in root's home, where nobody may not look.
+    node = join(dir, 'bin', 'node');
+    mkdirSync(dirname(node));
+    copyFileSync(process.execPath, node, constants.COPYFILE_FICLONE);
+    env = { PATH: `${dirname(node)}${delimiter}${process.env['PATH']}`, HOME: newHome('home'), TMPDIR: newHome('tmp') };
   });
   after(() => {
     setModes('u+w');
@@ -115,7 +122,7 @@ describe('the packed package', () => {
   });
 
   it('gives verbena/verbs to an import', async () => {
-    assert.equal(await run(process.execPath, ['import.js']), 'function\n');
+    assert.equal(await run(node, ['import.js']), 'function\n');
   });
 
   it('gives the types of verbena/verbs to the TypeScript compiler', async () => {
@@ -138,7 +145,7 @@ describe('the packed package', () => {
     const home = newHome('crowded-home');
     const cc = join(dir, 'counting-cc');
     writeFileSync(cc, '#!/bin/sh\necho run >> "$HOME/runs"\nexec cc "$@"\n', { mode: 0o755 });
-    const start = () => run(process.execPath, ['load.js'], { HOME: home, CC: cc });
+    const start = () => run(node, ['load.js'], { HOME: home, CC: cc });
     const outputs = await Promise.all(Array.from({ length: 64 }, start));
     assert.deepEqual(outputs, Array(64).fill('true\n'));
     assert.equal(readFileSync(join(home, 'runs'), 'utf8'), 'run\n');
@@ -153,9 +160,6 @@ describe('the packed package', () => {
 
   it('says in one sentence what to install where there is no compiler', async () => {
     const extra = { HOME: newHome('bare-home'), CC: 'no-such-cc' };
-    await assert.rejects(
-      run(process.execPath, ['load.js'], extra),
-      /no C compiler \('no-such-cc'\).*apt-get install gcc libc6-dev/,
-    );
+    await assert.rejects(run(node, ['load.js'], extra), /no C compiler \('no-such-cc'\).*apt-get install gcc libc6-dev/);
   });
 });
