@@ -22,8 +22,28 @@ export interface Tree {
   children(position: number): readonly number[];
   /** Positions in the subtree: position .. position + count - 1. */
   count(position: number): number;
-  /** Edges from the root. */
-  depth(position: number): number;
+}
+
+/**
+ * Rounds after which `position` holds a broadcast from the root when each node serves one child per round. `arrival` of the parent, plus
+ * the place among its children, from 1.
+ */
+export function arrival(tree: Tree, position: number): number {
+  let rounds = 0;
+  for (let at = position; at !== 0; at = tree.parent(at)) rounds += 1 + tree.children(tree.parent(at)).indexOf(at);
+  return rounds;
+}
+
+/** Rounds of a broadcast over the whole tree; a reduction takes as many. */
+export function rounds(tree: Tree): number {
+  const below = (position: number): number => {
+    let most = 0;
+    tree.children(position).forEach((child, k) => {
+      most = Math.max(most, k + 1 + below(child));
+    });
+    return most;
+  };
+  return below(0);
 }
 
 /** The root and n - 1 leaves. */
@@ -34,7 +54,6 @@ export function starTree(size: number): Tree {
     parent: (position) => (position === 0 ? -1 : 0),
     children: (position) => (position === 0 ? leaves : []),
     count: (position) => (position === 0 ? size : 1),
-    depth: (position) => (position === 0 ? 0 : 1),
   };
 }
 
@@ -50,11 +69,6 @@ export function binomialTree(size: number): Tree {
       return list;
     },
     count: (position) => Math.min(reach(position), size - position),
-    depth(position) {
-      let depth = 0;
-      for (let rest = position; rest > 0; rest &= rest - 1) depth++;
-      return depth;
-    },
   };
 }
 
@@ -64,7 +78,6 @@ export function fanTree(size: number, degree: number): Tree {
   interface Node {
     readonly parent: number;
     readonly count: number;
-    readonly depth: number;
   }
   const split = (first: number, count: number): [number, number][] => {
     const list: [number, number][] = [];
@@ -76,21 +89,19 @@ export function fanTree(size: number, degree: number): Tree {
     return list;
   };
   const find = (position: number): Node => {
-    let [parent, first, count, depth] = [-1, 0, size, 0];
+    let [parent, first, count] = [-1, 0, size];
     while (first !== position) {
       const child = split(first, count).find(([at, share]) => position >= at && position < at + share);
       if (child === undefined) throw new RangeError(`position must be 0 .. ${size - 1}, got ${position}`);
       parent = first;
       [first, count] = child;
-      depth++;
     }
-    return { parent, count, depth };
+    return { parent, count };
   };
   return {
     size,
     parent: (position) => find(position).parent,
     children: (position) => split(position, find(position).count).map(([at]) => at),
     count: (position) => find(position).count,
-    depth: (position) => find(position).depth,
   };
 }

@@ -111,3 +111,54 @@ export function* embed(group: Schedule, local: number, embedding: Embedding): Ge
 export function withReach(lanes: readonly LaneSpec[], reach: LaneSpec['reach']): LaneSpec[] {
   return lanes.map((lane) => ({ name: `${reach} ${lane.name}`, reach }));
 }
+
+/** Stages that run at the same time on disjoint chunks (several rings, several trees). */
+export function sideBySide(stages: readonly Stage[]): Staged {
+  const lanes = stages.flatMap((stage) => stage.lanes);
+  const steps = Math.max(0, ...stages.map((stage) => stage.steps));
+  function* program(rank: number): Generator<Instruction> {
+    let base = 0;
+    for (let s = 0; s < stages.length; s++) {
+      for (const i of stages[s].instructions(rank, 0)) {
+        if (i.op === 'after') yield { ...i, lane: base + i.lane, peer: base + i.peer };
+        else yield { ...i, lane: base + i.lane, channel: i.channel + s * CHANNELS_PER_STAGE };
+      }
+      base += stages[s].lanes.length;
+    }
+  }
+  return { lanes, steps, program };
+}
+
+/**
+ * The same schedule with rank order[v] in the place of rank v. Where chunks belong to ranks (all-gather, reduce-scatter) they are renamed too, which
+ * needs instructions of one chunk each.
+ *
+ * @throws RangeError when `order` is no permutation, or a range of several chunks would have to be renamed.
+ */
+export function relabel(schedule: Schedule, order: readonly number[]): Schedule {
+  const { size } = schedule;
+  const position = new Int32Array(size).fill(-1);
+  order.forEach((rank, v) => {
+    position[rank] = v;
+  });
+  if (order.length !== size || position.includes(-1)) throw new RangeError(`order must be a permutation of 0 .. ${size - 1}`);
+  if (order.every((rank, v) => rank === v)) return schedule;
+  const chunksOfRanks = schedule.collective === 'all-gather' || schedule.collective === 'reduce-scatter';
+  const chunk = (c: number, count: number): number => {
+    if (!chunksOfRanks) return c;
+    if (count > 1) throw new RangeError(`${schedule.algorithm} moves ranges of chunks, so its ranks cannot be reordered`);
+    return order[c];
+  };
+  function* rename(instructions: Iterable<Instruction>): Generator<Instruction> {
+    for (const i of instructions) {
+      if (i.op === 'after') yield i;
+      else yield { ...i, peer: order[i.peer], first: chunk(i.first, i.count), otherFirst: chunk(i.otherFirst, i.count) };
+    }
+  }
+  return {
+    ...schedule,
+    root: order[schedule.root],
+    program: (rank) => rename(schedule.program(position[rank])),
+    at: (rank, step) => rename(schedule.at(position[rank], step)),
+  };
+}

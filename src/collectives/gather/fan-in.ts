@@ -1,0 +1,26 @@
+/**
+ * Fan-in gather: a tree of degree 4, a subtree's blocks in one message.
+ *
+ * Steps   4 per level at a node that takes one message at a time
+ * Bytes   n(p - 1)/p into the root's port
+ * Wins    Small blocks where a node handles several children at once.
+ */
+
+import { type Algorithm, always, flatCost } from '../algorithm.js';
+import { fanTree, rounds } from '../tree.js';
+import { gatherSchedule } from '../tree-algorithms.js';
+
+/** Children per node. */
+const DEGREE = 4;
+
+export const fanInGather: Algorithm = {
+  collective: 'gather',
+  name: 'fan-in',
+  description: 'a tree of degree four with whole subtrees in one message',
+  supports: always,
+  schedule: (shape) => gatherSchedule('fan-in', fanTree(shape.size, DEGREE), shape),
+  cost(shape) {
+    const { size: p, bytes: n } = shape;
+    return flatCost(shape, rounds(fanTree(p, DEGREE)), (n * (p - 1)) / p, 0);
+  },
+};

@@ -1,0 +1,67 @@
+/**
+ * Algorithms that are "a collective over a tree": only the tree differs between the linear, binomial and fan forms of broadcast, reduce, gather and
+ * scatter. The files of the algorithms name the tree and the cost; this builds the rest.
+ */
+
+import { DATA, userBuffers } from '../schedule/contract.js';
+import { defineSchedule, type Schedule } from '../schedule/schedule.js';
+import type { Shape } from './algorithm.js';
+import { OUT_IN } from './lanes.js';
+import { rounds, type Tree } from './tree.js';
+import { broadcastOver, gatherOver, reduceOver, scatterOver, subtreeWindow } from './tree-steps.js';
+
+export function broadcastSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {
+  return defineSchedule({
+    collective: 'broadcast',
+    algorithm,
+    size,
+    root,
+    chunks: 1,
+    buffers: [DATA],
+    lanes: OUT_IN,
+    steps: rounds(tree),
+    program: (rank) => broadcastOver(tree, rank, root, 1),
+  });
+}
+
+export function reduceSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {
+  return defineSchedule({
+    collective: 'reduce',
+    algorithm,
+    size,
+    root,
+    chunks: 1,
+    buffers: [DATA],
+    lanes: OUT_IN,
+    steps: rounds(tree),
+    program: (rank) => reduceOver(tree, rank, root, 1),
+  });
+}
+
+export function gatherSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {
+  return defineSchedule({
+    collective: 'gather',
+    algorithm,
+    size,
+    root,
+    chunks: size,
+    buffers: [...userBuffers('gather', root), { name: 'scratch', kind: 'scratch', window: subtreeWindow(tree, root) }],
+    lanes: OUT_IN,
+    steps: Math.max(1, rounds(tree)),
+    program: (rank) => gatherOver(tree, rank, root),
+  });
+}
+
+export function scatterSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {
+  return defineSchedule({
+    collective: 'scatter',
+    algorithm,
+    size,
+    root,
+    chunks: size,
+    buffers: [...userBuffers('scatter', root), { name: 'scratch', kind: 'scratch', window: subtreeWindow(tree, root) }],
+    lanes: OUT_IN,
+    steps: Math.max(1, rounds(tree)),
+    program: (rank) => scatterOver(tree, rank, root),
+  });
+}
