@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { crc32 as zlibCrc32 } from 'node:zlib';
-import { readCapture } from './capture.js';
+import { readCapture } from './capture.test.fixture.js';
 import { crc32, IcrcPath, IcrcVerdict, NO_IDENTIFICATION, solveIdentification } from './icrc.js';
 
 const fixtures = new URL('../../../../test/fixtures/', import.meta.url);

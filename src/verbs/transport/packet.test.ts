@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { readCapture } from './capture.js';
+import { readCapture } from './capture.test.fixture.js';
 import { IcrcPath, IcrcVerdict } from './icrc.js';
 import { DcOpcode, Flag, HEADER_LENGTH, OPCODE_CNP, OPCODE_FLAGS, Op, opcodeName, Service } from './opcode.js';
 import { BAD_ADDRESS, DecodeError, decodePacket, encodeHeaders, Packet, padPacket } from './packet.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Op } from './opcode.js';
-import { Ending, mtuCode, packetBytes, packetCount, readResponseOp, sendOp, writeOp } from './segmentation.js';
+import { mtuCode, packetBytes, packetCount, readResponseOp, sendOp, writeOp } from './segmentation.js';
 
 test('packets are full but the last, and an empty message is one packet', () => {
   for (const mtu of [256, 512, 1024, 2048, 4096]) {
@@ -20,16 +20,14 @@ test('packets are full but the last, and an empty message is one packet', () => 
 
 test('the opcode follows from position and ending', () => {
   assert.deepEqual(
-    [0, 1, 2].map((i) => sendOp(i, 3, Ending.plain)),
+    [0, 1, 2].map((i) => sendOp(i, 3, false)),
     [Op.sendFirst, Op.sendMiddle, Op.sendLast],
   );
-  assert.equal(sendOp(1, 2, Ending.immediate), Op.sendLastImm);
-  assert.equal(sendOp(1, 2, Ending.invalidate), Op.sendLastInvalidate);
-  assert.equal(sendOp(0, 1, Ending.invalidate), Op.sendOnlyInvalidate);
-  assert.equal(sendOp(0, 1, Ending.immediate), Op.sendOnlyImm);
-  assert.equal(writeOp(0, 1, Ending.immediate), Op.writeOnlyImm);
-  assert.equal(writeOp(2, 3, Ending.immediate), Op.writeLastImm);
-  assert.equal(writeOp(0, 3, Ending.immediate), Op.writeFirst);
+  assert.equal(sendOp(1, 2, true), Op.sendLastImm);
+  assert.equal(sendOp(0, 1, true), Op.sendOnlyImm);
+  assert.equal(writeOp(0, 1, true), Op.writeOnlyImm);
+  assert.equal(writeOp(2, 3, true), Op.writeLastImm);
+  assert.equal(writeOp(0, 3, true), Op.writeFirst);
   assert.deepEqual(
     [0, 1, 2].map((i) => readResponseOp(i, 3)),
     [Op.readResponseFirst, Op.readResponseMiddle, Op.readResponseLast],

@@ -5,17 +5,15 @@
  *     1,024 bytes:               Only 1024              0 bytes:  Only 0
  */
 
+import { PATH_MTUS } from '../qp-state.js';
 import { Op } from './opcode.js';
-
-/** The path MTUs of the specification, by their code 1 to 5. */
-export const MTU_BYTES: readonly number[] = [0, 256, 512, 1024, 2048, 4096];
 
 /** The longest message: 2^30 bytes, so that even at MTU 256 it spans less than half the PSN circle. */
 export const MAX_MESSAGE_BYTES = 2 ** 30;
 
-/** The code of a path MTU; throws for anything but 256, 512, 1024, 2048, 4096. */
+/** The code 1 to 5 of a path MTU; throws for anything but 256, 512, 1024, 2048, 4096. */
 export function mtuCode(mtuBytes: number): number {
-  const code = MTU_BYTES.indexOf(mtuBytes);
+  const code = PATH_MTUS.indexOf(mtuBytes) + 1;
   if (code < 1) throw new RangeError(`path MTU ${mtuBytes}: must be 256, 512, 1024, 2048 or 4096`);
   return code;
 }
@@ -30,23 +28,18 @@ export function packetBytes(length: number, mtuBytes: number, index: number): nu
   return Math.min(mtuBytes, length - index * mtuBytes);
 }
 
-/** What the last packet of a message carries besides its payload. */
-export const Ending = { plain: 0, immediate: 1, invalidate: 2 } as const;
-
 /** SEND operation bits for packet `index` of `count`. */
-export function sendOp(index: number, count: number, ending: number): number {
+export function sendOp(index: number, count: number, withImmediate: boolean): number {
   if (index < count - 1) return index === 0 ? Op.sendFirst : Op.sendMiddle;
-  if (count === 1) {
-    return ending === Ending.plain ? Op.sendOnly : ending === Ending.immediate ? Op.sendOnlyImm : Op.sendOnlyInvalidate;
-  }
-  return ending === Ending.plain ? Op.sendLast : ending === Ending.immediate ? Op.sendLastImm : Op.sendLastInvalidate;
+  if (count === 1) return withImmediate ? Op.sendOnlyImm : Op.sendOnly;
+  return withImmediate ? Op.sendLastImm : Op.sendLast;
 }
 
 /** RDMA WRITE operation bits for packet `index` of `count`. */
-export function writeOp(index: number, count: number, ending: number): number {
+export function writeOp(index: number, count: number, withImmediate: boolean): number {
   if (index < count - 1) return index === 0 ? Op.writeFirst : Op.writeMiddle;
-  if (count === 1) return ending === Ending.immediate ? Op.writeOnlyImm : Op.writeOnly;
-  return ending === Ending.immediate ? Op.writeLastImm : Op.writeLast;
+  if (count === 1) return withImmediate ? Op.writeOnlyImm : Op.writeOnly;
+  return withImmediate ? Op.writeLastImm : Op.writeLast;
 }
 
 /** READ response operation bits for packet `index` of `count`; a replay that starts in the middle counts from its start. */

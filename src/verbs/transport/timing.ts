@@ -2,12 +2,10 @@
  * The two coded times of the transport: the receiver-not-ready delay and the acknowledge timeout.
  */
 
+import { RNR_TIMER_US } from '../qp-state.js';
+
 /** RNR delay in nanoseconds by its five-bit code. Code 0 is the longest, the rest grow. */
-export const RNR_DELAY_NS: readonly number[] = [
-  655_360_000, 10_000, 20_000, 30_000, 40_000, 60_000, 80_000, 120_000, 160_000, 240_000, 320_000, 480_000, 640_000, 960_000,
-  1_280_000, 1_920_000, 2_560_000, 3_840_000, 5_120_000, 7_680_000, 10_240_000, 15_360_000, 20_480_000, 30_720_000, 40_960_000,
-  61_440_000, 81_920_000, 122_880_000, 163_840_000, 245_760_000, 327_680_000, 491_520_000,
-];
+export const RNR_DELAY_NS: readonly number[] = RNR_TIMER_US.map((us) => us * 1000);
 
 /** The smallest code whose delay is at least `delayNs`; the longest when none is. */
 export function rnrCode(delayNs: number): number {

@@ -1,0 +1,80 @@
+/**
+ * One end of a reliable connection: a requester and a responder that live and die together.
+ *
+ *                 send queue ──> requester ──requests──>           <──requests── peer's requester
+ *     completions <──────────────    │     <──answers───           ───answers──>
+ *                                    └── an error in one stops both: queues flush, the host hears why
+ *     completions <── receive queue ──> responder
+ *
+ * Answers go out before requests: the peer waits for them, and they are bounded by what it asked.
+ */
+
+import type { TransportCounters, TransportEndpoint, TransportHost } from './host.js';
+import type { TransportMemory } from './memory.js';
+import { Flag } from './opcode.js';
+import type { Packet } from './packet.js';
+import { RcRequester, type RequesterOwner } from './rc-requester.js';
+import { RcResponder, type ResponderOwner } from './rc-responder.js';
+import type { RcSettings } from './rc-settings.js';
+import type { ReceiveQueue } from './receive-queue.js';
+import type { SendQueue } from './send-queue.js';
+
+export interface RcEndpointParts {
+  sendQueue: SendQueue;
+  receiveQueue: ReceiveQueue;
+  /** The receive queue is a shared one: its requests survive this connection. Default: false. */
+  isShared?: boolean;
+  memory: TransportMemory;
+  host: TransportHost;
+  counters: TransportCounters;
+}
+
+export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderOwner {
+  readonly destination = 0;
+  readonly requester: RcRequester;
+  readonly responder: RcResponder;
+  private readonly host: TransportHost;
+
+  constructor(parts: RcEndpointParts, settings: RcSettings) {
+    const { sendQueue, receiveQueue, memory, host, counters } = parts;
+    this.host = host;
+    this.requester = new RcRequester(sendQueue, memory, host, this, counters, settings);
+    this.responder = new RcResponder(receiveQueue, parts.isShared ?? false, memory, host, this, counters, settings);
+  }
+
+  get deadline(): number {
+    return this.requester.deadline;
+  }
+
+  receive(p: Packet, b: Uint8Array, now: number): void {
+    if (p.flags & Flag.response) this.requester.receive(p, b, now);
+    else this.responder.receive(p, b);
+  }
+
+  next(b: Uint8Array, at: number, now: number): number {
+    return this.responder.next(b, at) || this.requester.next(b, at, now);
+  }
+
+  tick(now: number): void {
+    this.requester.tick(now);
+  }
+
+  flush(): void {
+    this.requester.flush();
+    this.responder.flush();
+  }
+
+  requesterFailed(): void {
+    this.flush();
+    this.host.event('QP_FATAL');
+  }
+
+  responderFailed(isAccessError: boolean): void {
+    this.flush();
+    this.host.event(isAccessError ? 'QP_ACCESS_ERR' : 'QP_REQ_ERR');
+  }
+
+  sendQueueDrained(): void {
+    this.host.event('SQ_DRAINED');
+  }
+}

@@ -1,0 +1,471 @@
+/**
+ * The requester of a reliable connection: turns send requests into packets and answers into completions.
+ *
+ *              post                    last answer
+ *     IDLE ───────────> SENDING ───────────────────────> IDLE          (one state "ready"; what runs is told by four marks)
+ *
+ *              ┌────────────── ACK: una moves, requests complete, retries are full again
+ *              │   ┌────────── NAK sequence error, implied NAK, timeout: one retry less, back to una (go-back-N)
+ *     ready ◄──┴───┴── RNR NAK: one RNR retry less, wait, back to una
+ *       │  drain()                        any fatal NAK, no retries left, local fault
+ *       ├───────────> draining ──────────────────────────┐
+ *       └────────────────────────────────────────────────┴──> error: the head request gets the status, all others flush
+ *
+ *     PSN:    una                cursorPsn            maxSent            nextPsn
+ *              v                    v                    v                  v
+ *     ─ acked ─┼─ sent, unanswered ─┼─ sent once, to be ─┼─ given to a ─────┼─ free
+ *              │                    │  sent again        │  request, unsent │
+ *
+ * `una` lies in the request at the queue's head, because requests complete in order. Going back is `cursorPsn = una`. An answer for a
+ * PSN past an unfinished READ says that the READ's own answer was lost: an implied NAK. At most one NAK per `una` and attempt is acted on,
+ * so that late or duplicated answers do not use up retries.
+ *
+ * READ responses are placed by PSN, not by arrival, so a replay that starts in the middle needs no special case.
+ */
+
+import { ACCESS_LOCAL_WRITE } from '../access.js';
+import { STATUS } from '../status.js';
+import { NEVER, type TransportCounters, type TransportHost } from './host.js';
+import type { TransportMemory } from './memory.js';
+import { Flag, Op, Service } from './opcode.js';
+import { encodeHeaders, Packet, padPacket } from './packet.js';
+import { PSN_HALF, psnAdd, psnDiff } from './psn.js';
+import type { RcSettings } from './rc-settings.js';
+import { MAX_MESSAGE_BYTES, packetBytes, packetCount, sendOp, writeOp } from './segmentation.js';
+import { SendFlag, type SendQueue } from './send-queue.js';
+import { seqAdd } from './sequence.js';
+import { Nak, SyndromeClass, syndromeClass } from './syndrome.js';
+import { ackTimeoutNs, RNR_DELAY_NS } from './timing.js';
+
+/** Positions in OPCODES of verbs, as the queue holds them. */
+const SEND = 0;
+const SEND_WITH_IMM = 1;
+const RDMA_WRITE_WITH_IMM = 3;
+const RDMA_READ = 4;
+const ATOMIC_CMP_AND_SWP = 5;
+
+const RequesterState = { ready: 0, draining: 1, drained: 2, error: 3 } as const;
+
+const ENDLESS_RNR = 7;
+const DEFAULT_WINDOW = 256;
+/** An acknowledge is asked for at least this often inside a long message. */
+const PACKETS_PER_ACK = 32;
+
+/** Says that a request failed and the queue pair must stop: the owner flushes both queues and reports. */
+export interface RequesterOwner {
+  requesterFailed(): void;
+  sendQueueDrained(): void;
+}
+
+export class RcRequester {
+  /** When `tick` wants to be called. */
+  deadline = NEVER;
+  /** Packets outstanding at most; congestion control may change it. */
+  window: number;
+
+  private readonly queue: SendQueue;
+  private readonly memory: TransportMemory;
+  private readonly host: TransportHost;
+  private readonly owner: RequesterOwner;
+  private readonly counters: TransportCounters;
+  private readonly settings: RcSettings;
+  private readonly timeoutNs: number;
+  private readonly out = new Packet();
+  private readonly scratch = new Uint8Array(8);
+
+  private state: number = RequesterState.ready;
+  private una: number;
+  private cursorPsn: number;
+  private maxSent: number;
+  private nextPsn: number;
+  /** Request that `cursorPsn` lies in or, when all started ones are sent, the next to start. */
+  private cursor: number;
+  /** First request that has no PSNs yet. */
+  private assigned: number;
+  /** READs and atomics between head and cursor. */
+  private readsOutstanding = 0;
+  private retriesLeft: number;
+  private rnrRetriesLeft: number;
+  private rnrUntil = 0;
+  /** A NAK for the present `una` was acted on already. */
+  private hasGoneBack = false;
+  /** The first packet after going back asks for an acknowledge, so that both ends agree quickly. */
+  private asksAck = false;
+  private sinceAck = 0;
+
+  constructor(
+    queue: SendQueue,
+    memory: TransportMemory,
+    host: TransportHost,
+    owner: RequesterOwner,
+    counters: TransportCounters,
+    settings: RcSettings,
+  ) {
+    this.queue = queue;
+    this.memory = memory;
+    this.host = host;
+    this.owner = owner;
+    this.counters = counters;
+    this.settings = settings;
+    this.window = settings.window ?? DEFAULT_WINDOW;
+    this.timeoutNs = ackTimeoutNs(settings.timeout);
+    this.una = this.cursorPsn = this.maxSent = this.nextPsn = settings.sendPsn;
+    this.cursor = this.assigned = queue.head;
+    this.retriesLeft = settings.retryCount;
+    this.rnrRetriesLeft = settings.rnrRetry;
+    this.out.migrated = true;
+    this.out.destQp = settings.destQp;
+    this.out.partitionKey = settings.partitionKey ?? 0xffff;
+  }
+
+  /** Nothing is outstanding: all that was started is complete. */
+  get isIdle(): boolean {
+    return this.queue.head === this.assigned;
+  }
+
+  /** The PSN that the next request will start with. */
+  get psn(): number {
+    return this.nextPsn;
+  }
+
+  /** Packets sent and not yet answered. */
+  get inFlight(): number {
+    return psnDiff(this.maxSent, this.una);
+  }
+
+  /** Starts no new request; `sendQueueDrained` follows when the outstanding ones are complete. */
+  drain(): void {
+    if (this.state !== RequesterState.ready) return;
+    this.state = RequesterState.draining;
+    this.reportDrained();
+  }
+
+  private reportDrained(): void {
+    if (this.state !== RequesterState.draining || !this.isIdle) return;
+    this.state = RequesterState.drained;
+    this.owner.sendQueueDrained();
+  }
+
+  /** Back from draining. */
+  resume(): void {
+    if (this.state !== RequesterState.error) this.state = RequesterState.ready;
+  }
+
+  /** To the error state; every request in the queue gets WR_FLUSH_ERR. */
+  flush(): void {
+    this.state = RequesterState.error;
+    this.deadline = NEVER;
+    const q = this.queue;
+    while (q.count > 0) this.complete(STATUS.WR_FLUSH_ERR);
+    this.assigned = this.cursor = q.head;
+  }
+
+  /** One packet at `b[at]`, its length, or 0. */
+  next(b: Uint8Array, at: number, now: number): number {
+    const q = this.queue;
+    if (this.state === RequesterState.error) {
+      if (q.count > 0) this.flush();
+      return 0;
+    }
+    if (this.rnrUntil !== 0 || this.cursor === q.tail) return 0;
+    const slot = q.slot(this.cursor);
+    if (this.cursor === this.assigned && !this.start(slot)) return 0;
+    const inFlight = psnDiff(this.cursorPsn, this.una);
+    if (inFlight >= this.window) return 0;
+    if (this.readsOutstanding > 0 && q.flags[slot] & SendFlag.fence && this.cursorPsn === q.firstPsn[slot]) return 0;
+
+    const opcode = q.opcode[slot];
+    const index = psnDiff(this.cursorPsn, q.firstPsn[slot]);
+    const p = this.out;
+    p.psn = this.cursorPsn;
+    p.solicited = false;
+    p.payloadLength = 0;
+    let end: number;
+    if (opcode >= RDMA_READ) {
+      if (this.readsOutstanding >= this.settings.maxRdAtomic) return 0;
+      end = opcode === RDMA_READ ? this.readRequest(slot, index, b, at) : this.atomicRequest(slot, b, at);
+      this.readsOutstanding++;
+      this.sinceAck = 0;
+      this.cursorPsn = psnAdd(q.firstPsn[slot], q.packets[slot]);
+      this.cursor = seqAdd(this.cursor, 1);
+    } else {
+      end = this.dataPacket(slot, opcode, index, inFlight, b, at);
+      if (end === 0) return 0;
+      this.cursorPsn = psnAdd(this.cursorPsn, 1);
+      if (index === q.packets[slot] - 1) this.cursor = seqAdd(this.cursor, 1);
+    }
+    this.asksAck = false;
+    if (psnDiff(this.cursorPsn, this.maxSent) > 0) this.maxSent = this.cursorPsn;
+    else this.counters.retransmitted++;
+    if (this.deadline === NEVER && this.timeoutNs > 0) this.deadline = now + this.timeoutNs;
+    this.counters.packetsSent++;
+    this.counters.bytesSent += end - at;
+    return end - at;
+  }
+
+  /** Gives the request its PSNs. False when it has to wait, or has failed. */
+  private start(slot: number): boolean {
+    if (this.state !== RequesterState.ready) return false;
+    const q = this.queue;
+    const opcode = q.opcode[slot];
+    const length = q.length[slot];
+    let fault: number = STATUS.SUCCESS;
+    if (length > MAX_MESSAGE_BYTES) fault = STATUS.LOC_LEN_ERR;
+    else if (opcode >= RDMA_READ && this.settings.maxRdAtomic === 0) fault = STATUS.LOC_QP_OP_ERR;
+    else if (!q.checkLocal(this.memory, slot, opcode >= RDMA_READ ? ACCESS_LOCAL_WRITE : 0)) fault = STATUS.LOC_PROT_ERR;
+    if (fault !== STATUS.SUCCESS) {
+      if (this.isIdle) this.fail(fault);
+      return false;
+    }
+    const packets = packetCount(length, this.settings.mtu);
+    if (psnDiff(this.nextPsn, this.una) + packets > PSN_HALF) return false;
+    q.firstPsn[slot] = this.nextPsn;
+    q.packets[slot] = packets;
+    this.nextPsn = psnAdd(this.nextPsn, packets);
+    this.assigned = seqAdd(this.assigned, 1);
+    return true;
+  }
+
+  private readRequest(slot: number, index: number, b: Uint8Array, at: number): number {
+    const p = this.out;
+    const done = index * this.settings.mtu;
+    p.opcode = Service.rc | Op.readRequest;
+    p.ackRequest = true;
+    p.remoteAddress = this.queue.remoteAddress[slot] + done;
+    p.remoteKey = this.queue.remoteKey[slot];
+    p.dmaLength = this.queue.length[slot] - done;
+    return encodeHeaders(p, b, at);
+  }
+
+  private atomicRequest(slot: number, b: Uint8Array, at: number): number {
+    const p = this.out;
+    const q = this.queue;
+    p.opcode = Service.rc | (q.opcode[slot] === ATOMIC_CMP_AND_SWP ? Op.compareSwap : Op.fetchAdd);
+    p.ackRequest = true;
+    p.remoteAddress = q.remoteAddress[slot];
+    p.remoteKey = q.remoteKey[slot];
+    p.swapHi = q.swapHi[slot];
+    p.swapLo = q.swapLo[slot];
+    p.compareHi = q.compareHi[slot];
+    p.compareLo = q.compareLo[slot];
+    return encodeHeaders(p, b, at);
+  }
+
+  private dataPacket(slot: number, opcode: number, index: number, inFlight: number, b: Uint8Array, at: number): number {
+    const p = this.out;
+    const q = this.queue;
+    const mtu = this.settings.mtu;
+    const packets = q.packets[slot];
+    const isLast = index === packets - 1;
+    const length = packetBytes(q.length[slot], mtu, index);
+    if (opcode <= SEND_WITH_IMM) p.opcode = Service.rc | sendOp(index, packets, opcode !== SEND);
+    else p.opcode = Service.rc | writeOp(index, packets, opcode === RDMA_WRITE_WITH_IMM);
+    this.sinceAck++;
+    p.ackRequest = isLast || this.asksAck || this.sinceAck >= PACKETS_PER_ACK || inFlight + 1 >= this.window;
+    if (p.ackRequest) this.sinceAck = 0;
+    p.solicited = isLast && (q.flags[slot] & SendFlag.solicited) !== 0;
+    p.payloadLength = length;
+    p.remoteAddress = q.remoteAddress[slot];
+    p.remoteKey = q.remoteKey[slot];
+    p.dmaLength = q.length[slot];
+    p.immediate = q.immediate[slot];
+    const payloadAt = encodeHeaders(p, b, at);
+    if (!q.gather(this.memory, slot, index * mtu, length, b, payloadAt)) {
+      if (q.head === this.cursor) this.fail(STATUS.LOC_PROT_ERR);
+      return 0;
+    }
+    return padPacket(p, b, payloadAt + length);
+  }
+
+  /** Takes an answer: acknowledge, READ response or atomic acknowledge. */
+  receive(p: Packet, b: Uint8Array, now: number): void {
+    if (this.state === RequesterState.error) return;
+    this.counters.packetsReceived++;
+    if (psnDiff(p.psn, this.una) < 0) {
+      this.counters.duplicates++;
+      return;
+    }
+    if (psnDiff(p.psn, this.maxSent) >= 0) {
+      this.counters.dropped++;
+      return;
+    }
+    const isNak = (p.flags & Flag.hasAeth) !== 0 && syndromeClass(p.syndrome) !== SyndromeClass.ack;
+    if (isNak) {
+      if (this.acknowledge(psnAdd(p.psn, -1), now)) this.negative(p.syndrome, now);
+    } else if (p.flags & (Flag.read | Flag.atomic)) {
+      if (this.acknowledge(psnAdd(p.psn, -1), now)) this.response(p, b, now);
+    } else {
+      this.acknowledge(p.psn, now);
+    }
+    this.reportDrained();
+  }
+
+  /**
+   * Everything up to and including `psn` has arrived. True when `una` is now after it; false when an unfinished READ or atomic stands
+   * before: then its answer was lost, and this went back.
+   */
+  private acknowledge(psn: number, now: number): boolean {
+    const q = this.queue;
+    while (psnDiff(psn, this.una) >= 0) {
+      const slot = q.slot(q.head);
+      if (q.opcode[slot] >= RDMA_READ) {
+        this.goBack(now);
+        return false;
+      }
+      const after = psnAdd(q.firstPsn[slot], q.packets[slot]);
+      if (psnDiff(psn, after) < -1) {
+        this.progress(psnAdd(psn, 1), now);
+      } else {
+        this.progress(after, now);
+        this.complete(STATUS.SUCCESS);
+      }
+    }
+    this.catchUp();
+    return true;
+  }
+
+  /** `una` moves forward: the peer is alive, so retries are full again and the timer starts anew. */
+  private progress(una: number, now: number): void {
+    this.una = una;
+    this.retriesLeft = this.settings.retryCount;
+    this.rnrRetriesLeft = this.settings.rnrRetry;
+    this.hasGoneBack = false;
+    this.rnrUntil = 0;
+    this.deadline = una === this.maxSent || this.timeoutNs === 0 ? NEVER : now + this.timeoutNs;
+  }
+
+  /** What was to be sent again and is acknowledged meanwhile need not be. */
+  private catchUp(): void {
+    if (psnDiff(this.cursorPsn, this.una) >= 0) return;
+    this.cursorPsn = this.una;
+    this.cursor = this.queue.head;
+    this.readsOutstanding = 0;
+  }
+
+  /** A READ response or atomic acknowledge whose PSN is `una`. */
+  private response(p: Packet, b: Uint8Array, now: number): void {
+    const q = this.queue;
+    const slot = q.slot(q.head);
+    const opcode = q.opcode[slot];
+    if (opcode < RDMA_READ || (opcode === RDMA_READ) !== ((p.flags & Flag.read) !== 0)) {
+      this.fail(STATUS.BAD_RESP_ERR);
+      return;
+    }
+    let placed: boolean;
+    if (opcode === RDMA_READ) {
+      const index = psnDiff(p.psn, q.firstPsn[slot]);
+      if (p.payloadLength !== packetBytes(q.length[slot], this.settings.mtu, index)) {
+        this.fail(STATUS.BAD_RESP_ERR);
+        return;
+      }
+      placed = q.scatter(this.memory, slot, index * this.settings.mtu, p.payloadLength, b, p.payloadAt);
+    } else {
+      placed = q.scatter(this.memory, slot, 0, 8, littleEndian(this.scratch, p.originalHi, p.originalLo), 0);
+    }
+    if (!placed) {
+      this.fail(STATUS.LOC_PROT_ERR);
+      return;
+    }
+    this.counters.bytesReceived += p.payloadLength;
+    const isLast = psnDiff(psnAdd(q.firstPsn[slot], q.packets[slot]), p.psn) === 1;
+    this.progress(psnAdd(p.psn, 1), now);
+    if (isLast) {
+      if (this.readsOutstanding > 0) this.readsOutstanding--;
+      this.complete(STATUS.SUCCESS);
+    }
+    this.catchUp();
+  }
+
+  /** A NAK for the packet at `una`. */
+  private negative(syndrome: number, now: number): void {
+    if (syndromeClass(syndrome) === SyndromeClass.rnr) {
+      if (this.rnrUntil !== 0) return;
+      this.counters.rnrNaks++;
+      if (this.settings.rnrRetry !== ENDLESS_RNR && this.rnrRetriesLeft-- === 0) {
+        this.fail(STATUS.RNR_RETRY_EXC_ERR);
+        return;
+      }
+      this.rewind();
+      this.rnrUntil = this.deadline = now + RNR_DELAY_NS[syndrome & 31];
+      return;
+    }
+    switch (syndrome) {
+      case Nak.sequenceError:
+        this.counters.sequenceNaks++;
+        this.goBack(now);
+        return;
+      case Nak.invalidRequest:
+        this.fail(STATUS.REM_INV_REQ_ERR);
+        return;
+      case Nak.remoteAccess:
+        this.fail(STATUS.REM_ACCESS_ERR);
+        return;
+      case Nak.remoteOperational:
+        this.fail(STATUS.REM_OP_ERR);
+        return;
+      default:
+        this.fail(STATUS.BAD_RESP_ERR);
+    }
+  }
+
+  /** Serves the RNR wait and the acknowledge timeout. */
+  tick(now: number): void {
+    if (now < this.deadline) return;
+    if (this.rnrUntil !== 0) {
+      this.rnrUntil = 0;
+      this.deadline = NEVER;
+      return;
+    }
+    this.counters.timeouts++;
+    this.hasGoneBack = false;
+    this.goBack(now);
+  }
+
+  /** Starts again at `una`, once per `una` and attempt, and uses up a retry. */
+  private goBack(now: number): void {
+    if (this.hasGoneBack || this.rnrUntil !== 0) return;
+    if (this.retriesLeft-- === 0) {
+      this.fail(STATUS.RETRY_EXC_ERR);
+      return;
+    }
+    this.hasGoneBack = true;
+    this.rewind();
+    this.deadline = this.timeoutNs > 0 ? now + this.timeoutNs : NEVER;
+  }
+
+  private rewind(): void {
+    this.cursorPsn = this.una;
+    this.cursor = this.queue.head;
+    this.readsOutstanding = 0;
+    this.asksAck = true;
+  }
+
+  /** The request at the head is done; successful unsignaled ones leave silently. */
+  private complete(status: number): void {
+    const q = this.queue;
+    const slot = q.slot(q.head);
+    const opcode = q.opcode[slot];
+    const isReported = status !== STATUS.SUCCESS || (q.flags[slot] & SendFlag.signaled) !== 0;
+    const id = q.id[slot];
+    const byteLength = q.length[slot];
+    q.retire();
+    if (isReported) this.host.sendComplete(id, status, opcode, byteLength);
+  }
+
+  /** The request at the head fails; the owner flushes the rest. */
+  private fail(status: number): void {
+    this.complete(status);
+    this.state = RequesterState.error;
+    this.deadline = NEVER;
+    this.owner.requesterFailed();
+  }
+}
+
+/** The two halves as the eight bytes of a little-endian machine; every machine this runs on is one. */
+function littleEndian(b: Uint8Array, hi: number, lo: number): Uint8Array {
+  for (let i = 0; i < 4; i++) {
+    b[i] = lo >>> (8 * i);
+    b[4 + i] = hi >>> (8 * i);
+  }
+  return b;
+}

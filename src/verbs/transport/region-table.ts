@@ -1,0 +1,134 @@
+/**
+ * Registered memory of one device, for providers whose memory is reached through ArrayBuffers: a key finds its region by index.
+ *
+ *     key:  [ index 24 bits | generation 8 bits ]          regions[index] = { bytes, address, length, access, domain }
+ *
+ * The generation changes when an index is reused, so a revoked key stays revoked for the next 255 registrations of its index. Local and
+ * remote key of a region are the same number, as on most hardware. Each protection domain works through its own view.
+ */
+
+import { AtomicOp, type AtomicResult, type TransportMemory } from './memory.js';
+
+interface Region {
+  readonly key: number;
+  readonly domain: number;
+  readonly bytes: Uint8Array;
+  readonly address: number;
+  readonly access: number;
+}
+
+/** Copies below this size run as a loop, because a typed-array view costs more than the copy. */
+const LOOP_BYTES = 96;
+
+function copy(from: Uint8Array, at: number, length: number, to: Uint8Array, toAt: number): void {
+  if (length < LOOP_BYTES) for (let i = 0; i < length; i++) to[toAt + i] = from[at + i];
+  else to.set(from.subarray(at, at + length), toAt);
+}
+
+export class RegionTable {
+  private readonly regions: (Region | undefined)[] = [undefined];
+  private readonly free: number[] = [];
+  private readonly generations: number[] = [0];
+
+  /** Registers `bytes` under `address` for a protection domain and returns the key. */
+  register(domain: number, bytes: Uint8Array, address: number, access: number): number {
+    const index = this.free.pop() ?? this.regions.length;
+    const generation = ((this.generations[index] ?? 0) + 1) & 255;
+    const key = ((index << 8) | generation) >>> 0;
+    this.generations[index] = generation;
+    this.regions[index] = { key, domain, bytes, address, access };
+    return key;
+  }
+
+  /** Revokes a key. False when it was not valid. */
+  revoke(key: number): boolean {
+    const index = key >>> 8;
+    if (this.regions[index]?.key !== key) return false;
+    this.regions[index] = undefined;
+    this.free.push(index);
+    return true;
+  }
+
+  /** The memory as one protection domain sees it. */
+  view(domain: number): TransportMemory {
+    return new DomainView(this, domain);
+  }
+
+  belongs(key: number, domain: number): boolean {
+    const r = this.regions[key >>> 8];
+    return r !== undefined && r.key === key && r.domain === domain;
+  }
+
+  /** The region of a key when it belongs to the domain, grants `access` and holds the whole range. */
+  find(key: number, domain: number, address: number, length: number, access: number): Region | undefined {
+    const r = this.regions[key >>> 8];
+    if (r === undefined || r.key !== key || r.domain !== domain || (r.access & access) !== access) return undefined;
+    return address >= r.address && address + length <= r.address + r.bytes.length ? r : undefined;
+  }
+}
+
+class DomainView implements TransportMemory {
+  private readonly table: RegionTable;
+  private readonly domain: number;
+
+  constructor(table: RegionTable, domain: number) {
+    this.table = table;
+    this.domain = domain;
+  }
+
+  check(key: number, address: number, length: number, access: number): boolean {
+    return this.table.find(key, this.domain, address, length, access) !== undefined;
+  }
+
+  read(key: number, address: number, length: number, into: Uint8Array, at: number): boolean {
+    const r = this.table.find(key, this.domain, address, length, 0);
+    if (r === undefined) return false;
+    copy(r.bytes, address - r.address, length, into, at);
+    return true;
+  }
+
+  write(key: number, address: number, length: number, from: Uint8Array, at: number): boolean {
+    const r = this.table.find(key, this.domain, address, length, 0);
+    if (r === undefined) return false;
+    copy(from, at, length, r.bytes, address - r.address);
+    return true;
+  }
+
+  atomic(
+    key: number,
+    address: number,
+    op: number,
+    swapHi: number,
+    swapLo: number,
+    compareHi: number,
+    compareLo: number,
+    result: AtomicResult,
+  ): boolean {
+    const r = this.table.find(key, this.domain, address, 8, 0);
+    if (r === undefined) return false;
+    const b = r.bytes;
+    const i = address - r.address;
+    const lo = (b[i] | (b[i + 1] << 8) | (b[i + 2] << 16) | (b[i + 3] << 24)) >>> 0;
+    const hi = (b[i + 4] | (b[i + 5] << 8) | (b[i + 6] << 16) | (b[i + 7] << 24)) >>> 0;
+    result.hi = hi;
+    result.lo = lo;
+    if (op === AtomicOp.compareSwap) {
+      if (hi === compareHi && lo === compareLo) put64(b, i, swapHi, swapLo);
+      return true;
+    }
+    const sum = lo + swapLo;
+    put64(b, i, (hi + swapHi + (sum > 0xffffffff ? 1 : 0)) >>> 0, sum >>> 0);
+    return true;
+  }
+
+  invalidate(key: number): boolean {
+    return this.table.belongs(key, this.domain) && this.table.revoke(key);
+  }
+}
+
+function put64(b: Uint8Array, at: number, hi: number, lo: number): void {
+  for (let i = 0; i < 4; i++) {
+    b[at + i] = lo >>> (8 * i);
+    b[at + 4 + i] = hi >>> (8 * i);
+  }
+}
