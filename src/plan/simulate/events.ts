@@ -1,0 +1,208 @@
+/**
+ * Simulation by events: lanes run as the schedule says, messages start when their sender gets there, and rounds overlap where nothing forbids it. The exact
+ * form for up to some hundred ranks; `rounds.ts` is for thousands.
+ *
+ * A send occupies its lane until its last byte has arrived; a signal does not wait. A take completes when its message is there and, for a reduction, combined.
+ */
+import { isPost, isTake } from '../../schedule/instruction.js';
+import type { Instruction } from '../../schedule/schedule.js';
+import { PlanRefusal } from '../refusal.js';
+import { EventHeap } from './event-heap.js';
+import type { Fabric } from './fabric.js';
+import { type HelperKind, placeHelpers } from './placement.js';
+import { TrafficReader, type Workload } from './traffic.js';
+import { makeTransfers } from './transfers.js';
+
+export interface EventsResult {
+  readonly totalNs: number;
+  readonly messages: number;
+  /** When each node finished its last instruction. */
+  readonly finishedNs: Float64Array;
+  /** Start and end of every message, in order of starting. */
+  readonly timeline: readonly {
+    readonly from: number;
+    readonly to: number;
+    readonly step: number;
+    readonly startNs: number;
+    readonly endNs: number;
+  }[];
+}
+
+interface Lane {
+  readonly node: number;
+  readonly instructions: Instruction[];
+  at: number;
+  done: number;
+  readonly waiters: Lane[];
+}
+
+interface Message {
+  readonly to: number;
+  readonly from: number;
+  readonly step: number;
+  readonly bytes: number;
+  readonly path: readonly number[];
+  readonly stream: Stream | undefined;
+  /** Lane that goes on when this message has arrived. */
+  readonly holds: Lane | undefined;
+  readonly startNs: number;
+  endNs: number;
+}
+
+interface Stream {
+  arrived: number;
+  taken: number;
+  taker: Lane | undefined;
+}
+
+export function simulateEvents(fabric: Fabric, workload: Workload, options: { helpers?: HelperKind } = {}): EventsResult {
+  const { schedule } = workload;
+  placeHelpers(fabric, schedule, options.helpers ?? 'switches');
+  const reader = new TrafficReader(workload);
+  const { overheadNs, reduceBytesPerSecond } = fabric.options;
+  const transfers = makeTransfers(fabric);
+  const agenda = new EventHeap();
+  const actions: (() => void)[] = [];
+  const messages: Message[] = [];
+  const streams = new Map<number, Stream>();
+  const finishedNs = new Float64Array(schedule.nodes);
+  const cpuFree = new Float64Array(schedule.nodes);
+  const lanes: Lane[][] = [];
+  let now = 0;
+
+  const later = (time: number, action: () => void): void => {
+    actions.push(action);
+    agenda.push(time, actions.length - 1);
+  };
+  const streamOf = (from: number, to: number, channel: number): Stream => {
+    const key = (from * schedule.nodes + to) * 256 + channel;
+    let stream = streams.get(key);
+    if (stream === undefined) {
+      stream = { arrived: 0, taken: 0, taker: undefined };
+      streams.set(key, stream);
+    }
+    return stream;
+  };
+  const complete = (lane: Lane): void => {
+    lane.at++;
+    lane.done++;
+    finishedNs[lane.node] = now;
+    const waiters = lane.waiters.splice(0);
+    run(lane);
+    for (const waiter of waiters) run(waiter);
+  };
+  const workNs = (instruction: Instruction): number => reader.bytesOf(instruction) / (reduceBytesPerSecond / 1e9);
+  const take = (lane: Lane, stream: Stream): void => {
+    stream.taken++;
+    stream.taker = undefined;
+    const instruction = lane.instructions[lane.at];
+    const cost = instruction.op === 'receiveReduce' ? workNs(instruction) : 0;
+    later(now + cost, () => complete(lane));
+  };
+  /** Posts are serial at a node: one overhead after the other. */
+  const launch = (
+    node: number,
+    from: number,
+    to: number,
+    instruction: Instruction,
+    stream: Stream | undefined,
+    holds: Lane | undefined,
+  ): void => {
+    const begin = Math.max(now, cpuFree[node]) + overheadNs;
+    cpuFree[node] = begin;
+    later(begin, () => {
+      const message: Message = {
+        from,
+        to,
+        step: instruction.step,
+        bytes: reader.bytesOf(instruction),
+        path: fabric.path(from, to),
+        stream,
+        holds,
+        startNs: begin,
+        endNs: begin,
+      };
+      messages.push(message);
+      transfers.start(messages.length - 1, message.path, message.bytes, begin);
+    });
+  };
+  const run = (lane: Lane): void => {
+    for (; lane.at < lane.instructions.length; ) {
+      const instruction = lane.instructions[lane.at];
+      const { op } = instruction;
+      if (op === 'after') {
+        const other = lanes[lane.node][instruction.peer];
+        if (other.done < instruction.count) {
+          other.waiters.push(lane);
+          return;
+        }
+        lane.at++;
+      } else if (isPost(op)) {
+        const targets = op === 'multicast' ? reader.audience(lane.node, instruction.channel) : [instruction.peer];
+        targets.forEach((to, i) => {
+          launch(
+            lane.node,
+            lane.node,
+            to,
+            instruction,
+            streamOf(lane.node, to, instruction.channel),
+            op === 'signal' || i > 0 ? undefined : lane,
+          );
+        });
+        if (op !== 'signal' && targets.length > 0) return;
+        lane.at++;
+        lane.done++;
+      } else if (isTake(op)) {
+        const stream = streamOf(instruction.peer, lane.node, instruction.channel);
+        if (stream.arrived > stream.taken) take(lane, stream);
+        else stream.taker = lane;
+        return;
+      } else if (op === 'copy' || op === 'reduce') {
+        later(now + workNs(instruction), () => complete(lane));
+        return;
+      } else {
+        const [from, to] = op === 'write' ? [lane.node, instruction.peer] : [instruction.peer, lane.node];
+        launch(lane.node, from, to, instruction, undefined, lane);
+        return;
+      }
+    }
+  };
+
+  for (let node = 0; node < schedule.nodes; node++) {
+    const own: Lane[] = schedule.lanes.map(() => ({ node, instructions: [], at: 0, done: 0, waiters: [] }));
+    for (const instruction of schedule.program(node)) own[instruction.lane].instructions.push(instruction);
+    lanes.push(own);
+  }
+  for (const own of lanes) for (const lane of own) run(lane);
+  for (;;) {
+    const time = Math.min(agenda.firstTime, transfers.nextTime());
+    if (time === Number.POSITIVE_INFINITY) break;
+    now = time;
+    const arrived = transfers.advance(time);
+    for (const id of arrived) {
+      const message = messages[id];
+      message.endNs = time;
+      if (message.stream !== undefined) {
+        message.stream.arrived++;
+        if (message.stream.taker !== undefined) take(message.stream.taker, message.stream);
+      }
+      if (message.holds !== undefined) {
+        const lane = message.holds;
+        const { op } = lane.instructions[lane.at];
+        if (op === 'readReduce') later(now + workNs(lane.instructions[lane.at]), () => complete(lane));
+        else complete(lane);
+      }
+    }
+    while (agenda.firstTime <= now) actions[agenda.pop()]();
+  }
+  for (const own of lanes) {
+    for (const lane of own) {
+      if (lane.at < lane.instructions.length)
+        throw new PlanRefusal(
+          `${schedule.algorithm}: node ${lane.node} never gets past ${lane.instructions[lane.at].op} in step ${lane.instructions[lane.at].step}`,
+        );
+    }
+  }
+  const timeline = messages.map(({ from, to, step, startNs, endNs }) => ({ from, to, step, startNs, endNs }));
+  return { totalNs: finishedNs.reduce((most, time) => Math.max(most, time), 0), messages: messages.length, finishedNs, timeline };
+}

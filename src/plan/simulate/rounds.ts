@@ -1,0 +1,132 @@
+/**
+ * Simulation by rounds: the steps of a schedule one after the other, each as long as its slowest message. Every distinct pattern of traffic is solved
+ * once and repeated, so a ring of 16,384 ranks (32,766 steps) costs as much as one step.
+ *
+ * What a round costs: the messages of a sender are posted one after the other (overhead), all of them share the fabric, and the receiver combines what
+ * it got. Rounds do not overlap; `events.ts` lets them, and costs more.
+ */
+import type { Fabric } from './fabric.js';
+import { type HelperKind, placeHelpers } from './placement.js';
+import { patternTraffic, type StepTraffic, type Workload } from './traffic.js';
+import { runTogether } from './transfers.js';
+
+export interface RoundsResult {
+  readonly totalNs: number;
+  readonly steps: number;
+  /** Distinct patterns, in order of first use. */
+  readonly patterns: readonly {
+    readonly firstStep: number;
+    readonly count: number;
+    readonly ns: number;
+    readonly messages: number;
+  }[];
+  /** Bytes over the whole schedule, per channel of the network. */
+  readonly channelBytes: Float64Array;
+}
+
+export interface RoundsOptions {
+  /** Where nodes that are not ranks live. Default switches. */
+  readonly helpers?: HelperKind;
+}
+
+export function simulateRounds(fabric: Fabric, workload: Workload, options: RoundsOptions = {}): RoundsResult {
+  placeHelpers(fabric, workload.schedule, options.helpers ?? 'switches');
+  const channelBytes = new Float64Array(fabric.capacity.length);
+  const solved = new Map<string, number>();
+  const paths = new PathCache(fabric);
+  let totalNs = 0;
+  const patterns: RoundsResult['patterns'][number][] = [];
+  for (const { step, count, traffic } of patternTraffic(workload)) {
+    const { routes, bytes, starts } = flows(traffic, paths);
+    for (let i = 0; i < routes.length; i++) {
+      for (const channel of routes[i]) channelBytes[channel] += bytes[i] * count;
+    }
+    const key = fingerprint(traffic);
+    let ns = solved.get(key);
+    if (ns === undefined) {
+      ns = roundNs(fabric, traffic, routes, bytes, starts);
+      solved.set(key, ns);
+    }
+    totalNs += ns * count;
+    patterns.push({ firstStep: step, count, ns, messages: traffic.from.length });
+  }
+  return { totalNs, steps: workload.schedule.steps, patterns, channelBytes };
+}
+
+function roundNs(
+  fabric: Fabric,
+  traffic: StepTraffic,
+  routes: readonly number[][],
+  bytes: readonly number[],
+  mostPosts: number,
+): number {
+  const arrival = runTogether(fabric, routes, bytes);
+  let last = 0;
+  for (const time of arrival) if (time > last) last = time;
+  let work = 0;
+  for (const bytesWorked of traffic.work.values()) work = Math.max(work, bytesWorked);
+  return mostPosts * fabric.options.overheadNs + last + work / (fabric.options.reduceBytesPerSecond / 1e9);
+}
+
+/** Messages as flows: a multicast becomes one flow over the union of its paths. Also the most messages one node posts. */
+function flows(traffic: StepTraffic, paths: PathCache): { routes: number[][]; bytes: number[]; starts: number } {
+  const routes: number[][] = [];
+  const bytes: number[] = [];
+  const casts = new Map<number, { route: Set<number>; index: number }>();
+  const posts = new Map<number, number>();
+  let starts = 0;
+  for (let i = 0; i < traffic.from.length; i++) {
+    const path = paths.get(traffic.from[i], traffic.to[i]);
+    const cast = traffic.cast[i] >= 0 ? casts.get(traffic.cast[i]) : undefined;
+    if (cast !== undefined) {
+      for (const channel of path) cast.route.add(channel);
+      routes[cast.index] = [...cast.route];
+      continue;
+    }
+    if (traffic.cast[i] >= 0) casts.set(traffic.cast[i], { route: new Set(path), index: routes.length });
+    routes.push(path);
+    bytes.push(traffic.bytes[i]);
+    const posted = (posts.get(traffic.from[i]) ?? 0) + 1;
+    posts.set(traffic.from[i], posted);
+    starts = Math.max(starts, posted);
+  }
+  return { routes, bytes, starts };
+}
+
+/** Two patterns with the same fingerprint have the same messages in the same order. */
+function fingerprint(traffic: StepTraffic): string {
+  let [a, b] = [0x811c9dc5, 0x9e3779b9];
+  const feed = (value: number): void => {
+    a = Math.imul(a ^ value, 0x01000193);
+    b = Math.imul(b ^ (value + 0x7f4a7c15), 0x85ebca6b);
+    b ^= b >>> 15;
+  };
+  for (let i = 0; i < traffic.from.length; i++) {
+    feed(traffic.from[i]);
+    feed(traffic.to[i]);
+    feed(traffic.bytes[i] | 0);
+    feed(Math.floor(traffic.bytes[i] / 2 ** 32));
+    feed(traffic.cast[i]);
+  }
+  for (const bytes of traffic.work.values()) feed(bytes | 0);
+  return `${traffic.from.length}:${traffic.work.size}:${a >>> 0}:${b >>> 0}`;
+}
+
+class PathCache {
+  readonly #fabric: Fabric;
+  readonly #paths = new Map<number, number[]>();
+
+  constructor(fabric: Fabric) {
+    this.#fabric = fabric;
+  }
+
+  get(from: number, to: number): number[] {
+    const key = from * 2 ** 26 + to;
+    let path = this.#paths.get(key);
+    if (path === undefined) {
+      path = this.#fabric.path(from, to);
+      this.#paths.set(key, path);
+    }
+    return path;
+  }
+}
