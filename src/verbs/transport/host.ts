@@ -29,6 +29,8 @@ export interface TransportHost {
     sourceQp: number,
     solicited: boolean,
   ): void;
+  /** A send request of an unreliable service failed: its send queue is in error (state SQE), receiving goes on. */
+  sendQueueError(): void;
   /** Something happened that belongs to no request. QP_FATAL, QP_REQ_ERR and QP_ACCESS_ERR mean that the endpoint is in the error state. */
   event(type: AsyncEventType): void;
 }

@@ -30,6 +30,7 @@ export interface SentCompletion {
 export interface ReceivedCompletion extends SentCompletion {
   immediate: number;
   flags: number;
+  sourceQp: number;
   solicited: boolean;
 }
 
@@ -60,6 +61,7 @@ export class End implements TransportHost {
   readonly sent: SentCompletion[] = [];
   readonly received: ReceivedCompletion[] = [];
   readonly events: AsyncEventType[] = [];
+  sendQueueErrors = 0;
   endpoint!: TransportEndpoint;
   readonly work = new SendWork(4);
   readonly receiveWork = new ReceiveWork(4);
@@ -82,10 +84,14 @@ export class End implements TransportHost {
     byteLength: number,
     immediate: number,
     flags: number,
-    _sourceQp: number,
+    sourceQp: number,
     solicited: boolean,
   ): void {
-    this.received.push({ id, status, opcode, byteLength, immediate, flags, solicited });
+    this.received.push({ id, status, opcode, byteLength, immediate, flags, sourceQp, solicited });
+  }
+
+  sendQueueError(): void {
+    this.sendQueueErrors++;
   }
 
   event(type: AsyncEventType): void {

@@ -34,6 +34,7 @@ test('a SEND of several packets lands in the receive buffer and completes on bot
       byteLength: 1000,
       immediate: 0xfeedface,
       flags: WC_WITH_IMM,
+      sourceQp: 0,
       solicited: true,
     },
   ]);
@@ -85,6 +86,7 @@ test('WRITE, WRITE with immediate, READ and atomics do what they say, with sever
     byteLength: 300,
     immediate: 77,
     flags: WC_WITH_IMM,
+    sourceQp: 0,
     solicited: false,
   });
 });

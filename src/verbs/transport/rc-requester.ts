@@ -155,9 +155,8 @@ export class RcRequester {
   flush(): void {
     this.state = RequesterState.error;
     this.deadline = NEVER;
-    const q = this.queue;
-    while (q.count > 0) this.complete(STATUS.WR_FLUSH_ERR);
-    this.assigned = this.cursor = q.head;
+    this.queue.flush(this.host);
+    this.assigned = this.cursor = this.queue.head;
   }
 
   /** One packet at `b[at]`, its length, or 0. */
@@ -317,7 +316,7 @@ export class RcRequester {
         this.progress(psnAdd(psn, 1), now);
       } else {
         this.progress(after, now);
-        this.complete(STATUS.SUCCESS);
+        this.queue.complete(this.host, STATUS.SUCCESS);
       }
     }
     this.catchUp();
@@ -371,7 +370,7 @@ export class RcRequester {
     this.progress(psnAdd(p.psn, 1), now);
     if (isLast) {
       if (this.readsOutstanding > 0) this.readsOutstanding--;
-      this.complete(STATUS.SUCCESS);
+      this.queue.complete(this.host, STATUS.SUCCESS);
     }
     this.catchUp();
   }
@@ -440,21 +439,9 @@ export class RcRequester {
     this.asksAck = true;
   }
 
-  /** The request at the head is done; successful unsignaled ones leave silently. */
-  private complete(status: number): void {
-    const q = this.queue;
-    const slot = q.slot(q.head);
-    const opcode = q.opcode[slot];
-    const isReported = status !== STATUS.SUCCESS || (q.flags[slot] & SendFlag.signaled) !== 0;
-    const id = q.id[slot];
-    const byteLength = q.length[slot];
-    q.retire();
-    if (isReported) this.host.sendComplete(id, status, opcode, byteLength);
-  }
-
   /** The request at the head fails; the owner flushes the rest. */
   private fail(status: number): void {
-    this.complete(status);
+    this.queue.complete(this.host, status);
     this.state = RequesterState.error;
     this.deadline = NEVER;
     this.owner.requesterFailed();

@@ -12,6 +12,8 @@
  * after the slot is complete. There is one producer (post) and one consumer (the state machine).
  */
 
+import { STATUS } from '../status.js';
+import type { TransportHost } from './host.js';
 import type { TransportMemory } from './memory.js';
 import { powerOfTwo, seqAdd, seqDistance } from './sequence.js';
 
@@ -199,9 +201,21 @@ export class SendQueue {
     return true;
   }
 
-  /** Frees the oldest slot. */
-  retire(): void {
-    Atomics.store(this.control, HEAD, seqAdd(this.control[HEAD], 1));
+  /** The oldest request is done: its slot is freed and the host is told, unless it succeeded and asked for silence. */
+  complete(host: TransportHost, status: number): void {
+    const head = this.control[HEAD];
+    const i = head & this.mask;
+    const id = this.id[i];
+    const opcode = this.opcode[i];
+    const length = this.length[i];
+    const isReported = status !== STATUS.SUCCESS || (this.flags[i] & SendFlag.signaled) !== 0;
+    Atomics.store(this.control, HEAD, seqAdd(head, 1));
+    if (isReported) host.sendComplete(id, status, opcode, length);
+  }
+
+  /** Every request completes with WR_FLUSH_ERR. */
+  flush(host: TransportHost): void {
+    while (this.count > 0) this.complete(host, STATUS.WR_FLUSH_ERR);
   }
 
   /** Whether all local memory of a request is registered and grants `access`. Inline requests have no local memory. */
