@@ -49,6 +49,10 @@ export interface Cost {
   readonly terms: readonly CostTerm[];
   /** Bytes combined, one after the other, on the critical path. */
   readonly gamma: number;
+  /**
+   * Segments in which the terms overlap: the longest term is paid in full, the others for one segment of it. Default 1: the terms add up.
+   */
+  readonly overlap?: number;
 }
 
 export interface Algorithm {
