@@ -3,7 +3,9 @@
 import type { AnyCommand, CommandGroup } from './command.js';
 
 /** In the order of the help. */
-const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {};
+const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {
+  bench: async () => (await import('./commands/bench/bench.js')).bench,
+};
 
 export function commandNames(): string[] {
   return Object.keys(LOADERS);

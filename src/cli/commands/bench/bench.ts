@@ -1,0 +1,11 @@
+/** `verbena bench`: the benchmarks of each layer. */
+
+import type { CommandGroup } from '../../command.js';
+import { benchVerbs } from './verbs.js';
+
+export const bench: CommandGroup = {
+  name: 'bench',
+  summary: 'measures Verbena and other systems side by side',
+  commands: [benchVerbs],
+  examples: benchVerbs.examples,
+};

@@ -1,0 +1,190 @@
+/**
+ * The loops that are timed, polling form. What they do is what the rules of measuring say:
+ *
+ * - write latency: the target polls the last word of its buffer and writes back; the sender reaps its own completion.
+ * - send latency: both sides poll completion queues, repost the receive request and answer.
+ * - read and atomic latency: post, poll the completion.
+ * - bandwidth and rate: a window of 64 requests, a completion every 32nd.
+ *
+ * Nothing here makes an object, except one number per batch.
+ */
+
+import { type CompletionQueue, type PreparedSend, STATUS, type WorkCompletions } from '../../../../verbs/index.js';
+import { batchValue, SIGNAL_EVERY, WINDOW } from '../case.js';
+import type { Endpoint } from './endpoint.js';
+import { Patience } from './patience.js';
+
+function failed(cq: CompletionQueue, wcs: WorkCompletions, i: number): never {
+  const cause = cq.cause(wcs.causeId[i]);
+  throw new Error(`a request failed with status ${wcs.status[i]}: ${cause?.words ?? 'no cause given'}`);
+}
+
+/** Polls until one completion of `cq` came, and checks it. */
+function reapOne(cq: CompletionQueue, wcs: WorkCompletions, patience: Patience): void {
+  let n = cq.poll(wcs);
+  while (n === 0) {
+    patience.turn();
+    n = cq.poll(wcs);
+  }
+  if (wcs.status[0] !== STATUS.SUCCESS) failed(cq, wcs, 0);
+}
+
+/** The last word of a buffer, or its last byte when it is not made of words. */
+function lastWord(bytes: Uint8Array, size: number): Int32Array | Uint8Array {
+  return size % 4 === 0 && size > 0
+    ? new Int32Array(bytes.buffer, bytes.byteOffset + size - 4, 1)
+    : new Uint8Array(bytes.buffer, bytes.byteOffset + Math.max(0, size - 1), 1);
+}
+
+const BYTE = 0xff;
+
+/** Before a round of WRITEs, on both sides, while nobody writes: whatever stands there must not look like the first one. */
+export function clearLastWord(end: Endpoint): void {
+  Atomics.store(lastWord(end.sink.bytes, end.bench.size), 0, 0);
+}
+
+/** WRITE back and forth; the initiator starts. The value in the last word runs from 1 to 255; `clearLastWord` comes before a round. */
+function writePingPong(end: Endpoint, initiator: boolean, batch: number, batches: number): number[] {
+  const { bench, sendCq, wcs, single } = end;
+  const size = bench.size;
+  const outgoing = lastWord(end.source.bytes, size);
+  const incoming = lastWord(end.sink.bytes, size);
+  const patience = new Patience();
+  const values: number[] = [];
+  let sequence = 0;
+  for (let b = 0; b < batches; b++) {
+    const start = performance.now();
+    for (let i = 0; i < batch; i++) {
+      sequence = sequence === BYTE ? 1 : sequence + 1;
+      if (initiator) {
+        outgoing[0] = sequence;
+        single.post(0, size, 0);
+        reapOne(sendCq, wcs, patience);
+      }
+      while (Atomics.load(incoming, 0) !== sequence) patience.turn();
+      if (!initiator) {
+        outgoing[0] = sequence;
+        single.post(0, size, 0);
+        reapOne(sendCq, wcs, patience);
+      }
+      patience.reset();
+    }
+    values.push(batchValue(bench, batch, performance.now() - start, true));
+  }
+  return values;
+}
+
+/** SEND back and forth. */
+function sendPingPong(end: Endpoint, initiator: boolean, batch: number, batches: number): number[] {
+  const { bench, sendCq, recvCq, wcs, single } = end;
+  const size = bench.size;
+  const patience = new Patience();
+  const values: number[] = [];
+  for (let b = 0; b < batches; b++) {
+    const start = performance.now();
+    for (let i = 0; i < batch; i++) {
+      if (initiator) {
+        single.post(0, size, 0);
+        reapOne(sendCq, wcs, patience);
+      }
+      reapOne(recvCq, wcs, patience);
+      end.repost();
+      if (!initiator) {
+        single.post(0, size, 0);
+        reapOne(sendCq, wcs, patience);
+      }
+      patience.reset();
+    }
+    values.push(batchValue(bench, batch, performance.now() - start, true));
+  }
+  return values;
+}
+
+/** READ or atomic, one at a time. */
+function oneAtATime(end: Endpoint, batch: number, batches: number): number[] {
+  const { bench, sendCq, wcs, single } = end;
+  const patience = new Patience();
+  const values: number[] = [];
+  for (let b = 0; b < batches; b++) {
+    const start = performance.now();
+    for (let i = 0; i < batch; i++) {
+      single.post(0, bench.size, 0);
+      reapOne(sendCq, wcs, patience);
+    }
+    patience.reset();
+    values.push(batchValue(bench, batch, performance.now() - start));
+  }
+  return values;
+}
+
+/** Takes what completions there are and returns how many. */
+function reapSome(cq: CompletionQueue, wcs: WorkCompletions): number {
+  const n = cq.poll(wcs);
+  for (let i = 0; i < n; i++) if (wcs.status[i] !== STATUS.SUCCESS) failed(cq, wcs, i);
+  return n;
+}
+
+/** Streams; `batch` is a multiple of SIGNAL_EVERY. A value per batch, and everything complete at the end. */
+function streamOut(end: Endpoint, request: PreparedSend, batch: number, batches: number): number[] {
+  const { bench, sendCq, wcs } = end;
+  const size = bench.size;
+  const patience = new Patience();
+  const values: number[] = [];
+  let posted = 0;
+  let completed = 0;
+  for (let b = 0; b < batches; b++) {
+    const start = performance.now();
+    for (let i = 0; i < batch; i++) {
+      while (posted - completed >= WINDOW) {
+        const n = reapSome(sendCq, wcs);
+        if (n === 0) patience.turn();
+        else patience.reset();
+        completed += n * SIGNAL_EVERY;
+      }
+      request.post(0, size, 0);
+      posted++;
+    }
+    if (b === batches - 1) {
+      while (completed < posted) {
+        completed += reapSome(sendCq, wcs) * SIGNAL_EVERY;
+        patience.turn();
+      }
+    }
+    values.push(batchValue(bench, batch, performance.now() - start));
+  }
+  return values;
+}
+
+/** The receiver of a stream of SENDs: takes `count` messages, and posts a request for each. */
+function streamIn(end: Endpoint, count: number): void {
+  const { recvCq, wcs } = end;
+  const patience = new Patience();
+  let received = 0;
+  while (received < count) {
+    const n = reapSome(recvCq, wcs);
+    if (n === 0) {
+      patience.turn();
+      continue;
+    }
+    patience.reset();
+    for (let i = 0; i < n; i++) end.repost();
+    received += n;
+  }
+}
+
+/** The initiator's part of a round: a value per batch. */
+export function initiateRound(end: Endpoint, batch: number, batches: number): number[] {
+  const { op, metric } = end.bench;
+  if (metric !== 'latency') return streamOut(end, end.streamed, batch, batches);
+  if (op === 'write') return writePingPong(end, true, batch, batches);
+  if (op === 'send') return sendPingPong(end, true, batch, batches);
+  return oneAtATime(end, batch, batches);
+}
+
+/** The target's part, for operations that have one; a READ, an atomic or a stream of WRITEs does not need the target. */
+export function answerRound(end: Endpoint, batch: number, batches: number): void {
+  const { op, metric } = end.bench;
+  if (op === 'send' && metric !== 'latency') streamIn(end, batch * batches);
+  else if (op === 'send') sendPingPong(end, false, batch, batches);
+  else if (op === 'write' && metric === 'latency') writePingPong(end, false, batch, batches);
+}

@@ -1,0 +1,132 @@
+/** Verbena itself: two pinned Node processes, one queue pair between them. */
+
+import { getProvider, providerNames } from '../../../../verbs/index.js';
+import type { CpuPair } from '../../../cpus.js';
+import { type BenchCase, LATENCY_BATCH, type Mode, SIGNAL_EVERY } from '../case.js';
+import { ChildProgram } from '../child-program.js';
+import { Pace } from '../pace.js';
+import type { Session, SessionDetails, Subject } from '../subject.js';
+import type { EndpointAddress } from './endpoint.js';
+
+const PROGRAM = new URL('./verbena-process.js', import.meta.url);
+/** Streaming batches of about this many bytes, at least 1,024 messages: some 10 ms. */
+const STREAM_BATCH_BYTES = 64 << 20;
+
+function paceOf(bench: BenchCase): Pace {
+  if (bench.metric === 'latency') return new Pace(LATENCY_BATCH, 20);
+  const messages = bench.metric === 'rate' ? 65536 : Math.max(64, Math.floor(STREAM_BATCH_BYTES / Math.max(1, bench.size)));
+  return new Pace(Math.min(65536, Math.ceil(messages / SIGNAL_EVERY) * SIGNAL_EVERY), SIGNAL_EVERY);
+}
+
+class VerbenaSession implements Session {
+  readonly #provider: string;
+  readonly #bench: BenchCase;
+  readonly #target: ChildProgram;
+  readonly #initiator: ChildProgram;
+  readonly #pace: Pace;
+  #checks = 0;
+
+  constructor(provider: string, bench: BenchCase, target: ChildProgram, initiator: ChildProgram) {
+    this.#provider = provider;
+    this.#bench = bench;
+    this.#target = target;
+    this.#initiator = initiator;
+    this.#pace = paceOf(bench);
+  }
+
+  async #run(durationMs: number): Promise<number[]> {
+    return this.#pace.run(durationMs, async (batch, batches) => {
+      await Promise.all([this.#target.request('prepareRound'), this.#initiator.request('prepareRound')]);
+      const answered = this.#target.request('answer', { batch, batches });
+      const values = this.#initiator.request<number[]>('initiate', { batch, batches });
+      await Promise.all([answered, values]);
+      return values;
+    });
+  }
+
+  async warmUp(durationMs: number): Promise<void> {
+    await this.#run(durationMs / 2);
+    await this.#run(durationMs / 2);
+  }
+
+  round(durationMs: number): Promise<readonly number[]> {
+    return this.#run(durationMs);
+  }
+
+  async verify(): Promise<void> {
+    const seed = 41 + 7 * this.#checks++;
+    await this.#target.request('prepareCheck', seed);
+    await this.#initiator.request('carryOut', seed);
+    await this.#target.request('confirm', seed);
+  }
+
+  describe(): SessionDetails {
+    const { op, memory, mode } = this.#bench;
+    return { what: `RC ${op}, ${memory} memory, ${mode}, batches of ${this.#pace.batch}, provider ${this.#provider}` };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#target.close(), this.#initiator.close()]);
+  }
+}
+
+/** Another provider that works here, to be used before the timing; else the same one serves. */
+async function otherProvider(provider: string): Promise<string> {
+  const own = provider.split(':')[0];
+  for (const name of providerNames()) {
+    if (name !== own && (await (await getProvider(name)).unavailable()) === undefined) return name;
+  }
+  return provider;
+}
+
+async function openPair(
+  provider: string,
+  bench: BenchCase,
+  cpus: CpuPair,
+  signal: AbortSignal,
+): Promise<[ChildProgram, ChildProgram]> {
+  const other = await otherProvider(provider);
+  const providers = other === provider ? [provider] : [provider, other];
+  const target = new ChildProgram(PROGRAM, { cpus: [cpus[0]], signal });
+  const initiator = new ChildProgram(PROGRAM, { cpus: [cpus[1]], signal });
+  try {
+    const open = (child: ChildProgram) => child.request<EndpointAddress>('open', { providers, bench });
+    const [targetAddress, initiatorAddress] = await Promise.all([open(target), open(initiator)]);
+    await Promise.all([target.request('connect', initiatorAddress), initiator.request('connect', targetAddress)]);
+    return [target, initiator];
+  } catch (error) {
+    await Promise.all([target.close(), initiator.close()]);
+    throw error;
+  }
+}
+
+/** Share of a core (0..1) that each of two connected processes uses while they wait for messages that do not come. */
+export async function measureIdle(
+  provider: string,
+  mode: Mode,
+  cpus: CpuPair,
+  durationMs: number,
+  signal: AbortSignal,
+): Promise<number> {
+  const bench: BenchCase = { op: 'send', metric: 'latency', size: 8, mode, memory: 'arena' };
+  const pair = await openPair(provider, bench, cpus, signal);
+  try {
+    const shares = await Promise.all(pair.map((child) => child.request<number>('idle', durationMs)));
+    return Math.max(...shares);
+  } finally {
+    await Promise.all(pair.map((child) => child.close()));
+  }
+}
+
+/** @param provider as `openDevice` takes it: 'shm', 'ibverbs:rxe0'. */
+export function verbena(provider: string): Subject {
+  return {
+    who: `verbena/${provider}`,
+    unfit: () => undefined,
+    missing: async () => undefined,
+    async start(bench, cpus, signal) {
+      const [target, initiator] = await openPair(provider, bench, cpus, signal);
+      return new VerbenaSession(provider, bench, target, initiator);
+    },
+  };
+}

@@ -1,0 +1,118 @@
+/** Runs the whole table of targets and shows must, aim and measured side by side. */
+
+import type { Style } from '../../style.js';
+import { boxTable } from '../../table.js';
+import { type MeasureOptions, measure } from './measure.js';
+import { formatRatio, formatValue, type ResultEntry } from './report.js';
+import { TARGETS, type Target, type TargetRow } from './targets.js';
+
+export interface TargetResult {
+  readonly what: string;
+  readonly peer: string;
+  readonly must: number;
+  readonly aim: number;
+  /** The ratio; absent when the peer did not take part. */
+  readonly measured?: number;
+  readonly verdict: 'aim' | 'must' | 'below' | 'not measured';
+  readonly ours?: number;
+  readonly theirs?: number;
+  readonly unit?: string;
+  /** Why it was not measured. */
+  readonly reason?: string;
+}
+
+export interface TargetDocument {
+  readonly rows: readonly TargetResult[];
+  readonly results: readonly ResultEntry[];
+  readonly missing: Readonly<Record<string, string>>;
+  readonly cpus: readonly number[];
+}
+
+export function verdictOf(ratio: number, target: Target): 'aim' | 'must' | 'below' {
+  if (ratio >= target.aim) return 'aim';
+  return ratio >= target.must ? 'must' : 'below';
+}
+
+/** Measures every row; `onRow` hears of each as it is done. The time is shared out among the rows. */
+export async function measureTargets(
+  options: MeasureOptions,
+  onRow: (rows: readonly TargetResult[]) => void,
+  table: readonly TargetRow[] = TARGETS,
+): Promise<TargetDocument> {
+  const rows: TargetResult[] = [];
+  const results: ResultEntry[] = [];
+  const missing: Record<string, string> = {};
+  const start = performance.now();
+  for (const [index, { what, bench, targets }] of table.entries()) {
+    const left = options.budgetMs - (performance.now() - start);
+    const budgetMs = left / (table.length - index);
+    options.progress(what);
+    const peers = targets.map((target) => target.peer);
+    const document = await measure(bench, { ...options, peers, budgetMs, progress: () => {} });
+    results.push(...document.results);
+    Object.assign(missing, document.missing);
+    const done = targets.map((target): TargetResult => {
+      const measured = document.ratios[target.peer];
+      if (measured === undefined) {
+        const install = document.missing[target.peer];
+        const reason = install ? `not installed: ${install}` : (document.skipped[target.peer] ?? document.failed[target.peer]);
+        return { what, ...target, verdict: 'not measured', reason };
+      }
+      const theirs = document.results.find((result) => result.who === target.peer);
+      const ours = document.results[0];
+      return {
+        what,
+        ...target,
+        measured,
+        verdict: verdictOf(measured, target),
+        ours: ours.p50,
+        theirs: theirs?.p50,
+        unit: ours.unit,
+      };
+    });
+    rows.push(...done);
+    onRow(done);
+  }
+  return { rows, results, missing, cpus: options.cpus };
+}
+
+const VERDICT = { aim: '●', must: '◐', below: '○', 'not measured': ' ' } as const;
+
+export function targetText(document: TargetDocument, style: Style): string {
+  const head = [
+    { title: '' },
+    { title: 'what' },
+    { title: 'Verbena', align: 'right' },
+    { title: 'against' },
+    { title: 'theirs', align: 'right' },
+    { title: 'ratio', align: 'right' },
+    { title: 'must', align: 'right' },
+    { title: 'aim', align: 'right' },
+  ] as const;
+  const paint = { aim: style.green, must: style.yellow, below: style.red, 'not measured': style.dim };
+  let last = '';
+  const rows = document.rows.map((row) => {
+    const metric = row.unit === 'us' ? 'latency' : row.unit === 'GB/s' ? 'bandwidth' : 'rate';
+    const first = row.what !== last;
+    last = row.what;
+    return [
+      paint[row.verdict](VERDICT[row.verdict]),
+      first ? row.what : '',
+      first && row.ours !== undefined ? style.bold(formatValue(metric, row.ours)) : '',
+      row.peer,
+      row.theirs === undefined
+        ? style.dim(row.reason?.startsWith('not installed') ? 'missing' : 'none')
+        : formatValue(metric, row.theirs),
+      row.measured === undefined ? '' : formatRatio(row.measured, style),
+      style.dim(String(row.must)),
+      style.dim(String(row.aim)),
+    ];
+  });
+  const legend = `${style.green('●')} aim reached  ${style.yellow('◐')} must reached  ${style.red('○')} below`;
+  const notes = document.rows.filter((row) => row.reason !== undefined).map((row) => style.dim(`${row.peer}: ${row.reason}`));
+  return [
+    boxTable(head, rows, style),
+    `${legend}   ${style.dim('ratio: how many times better Verbena is')}`,
+    ...new Set(notes),
+  ].join('\n');
+}

@@ -1,0 +1,118 @@
+/** `verbena bench verbs`: the verbs, measured side by side with other systems. */
+
+import { defineCommand, type Outcome, UsageError } from '../../command.js';
+import { type CpuPair, measuringPair, parseCpuList } from '../../cpus.js';
+import { significant } from '../../size.js';
+import { type BenchCase, MEMORIES, METRICS, MODES, OPS } from './case.js';
+import { footprintText, measureFootprint } from './footprint.js';
+import { type MeasureOptions, measure, PEER_NAMES } from './measure.js';
+import { measureIdle } from './ours/verbena.js';
+import { benchText } from './report.js';
+import { measureTargets, targetText } from './target-table.js';
+
+/** Every call ends within 100 s; the rest is for starting and ending. */
+const BUDGET_MS = 85_000;
+/** Starting a round of a peer that is a program of its own. */
+const ROUND_OVERHEAD_MS = 500;
+const ROUND_MS = 300;
+const IDLE_MS = 2000;
+
+function pairOf(list: string | undefined): CpuPair {
+  if (list === undefined) return measuringPair();
+  const cpus = parseCpuList(list);
+  if (cpus.length < 1 || cpus.length > 2 || cpus.some((cpu) => !Number.isInteger(cpu))) {
+    throw new UsageError(`--cpus takes two CPU numbers, as in 0,1: got '${list}'`);
+  }
+  return [cpus[0], cpus[1] ?? cpus[0]];
+}
+
+/** The longest round for which everything fits the budget. */
+function roundLength(rounds: number, subjects: number): number {
+  return Math.max(20, Math.min(ROUND_MS, (BUDGET_MS * 0.7) / (rounds * subjects) - ROUND_OVERHEAD_MS));
+}
+
+export const benchVerbs = defineCommand({
+  name: 'verbs',
+  summary: 'measures the verbs, side by side with other systems',
+  description:
+    `Two processes, each pinned to a core, and with --peer other systems on the same cores. After a warm-up they take turns, at least five
+rounds, in one run; a ratio is of medians and says how many times better Verbena is: the peer's time over ours, or our bandwidth over
+the peer's. 1 is level, above is ahead.
+
+What is measured: latency is half a round trip, over batches of 1,000 (read and atomics: one operation, from post to completion);
+percentiles are over batches. write: the target polls the last word, the sender reaps its completion; in the event and adaptive modes the target is told
+by immediate data. send: both sides poll completion queues and repost. bandwidth and rate: a window of 64, a completion every 32nd. Payloads are
+verified before and after the timing. GB is 10^9 bytes. footprint: shared memory per peer of RC, DC and UD. idle: CPU used while waiting.
+
+Peers: ucx and uct (ucx_perftest, in its best setting), openmpi, zeromq, messageport (worker threads), tcp and unix (node:net). One that is not
+installed is named with the command that installs it; \`npm run setup:peers\` in a clone installs all of them.
+The figures mean something only on a machine that does nothing else.`.replace(/([^\n])\n(?=[^\n])/g, '$1 '),
+  options: {
+    op: { type: 'choice', choices: OPS, default: 'write', summary: 'the operation' },
+    metric: { type: 'choice', choices: [...METRICS, 'footprint', 'idle'], default: 'latency', summary: 'what to measure' },
+    size: { type: 'size', default: 8, min: 1, max: 1 << 30, summary: 'payload of one operation' },
+    mode: { type: 'choice', choices: MODES, default: 'poll', summary: 'how completions are waited for' },
+    memory: { type: 'choice', choices: MEMORIES, default: 'arena', summary: 'device.alloc, or an ordinary ArrayBuffer' },
+    provider: { type: 'string', default: 'shm', value: 'NAME', summary: 'the provider, as openDevice takes it' },
+    peer: { type: 'list', choices: PEER_NAMES, default: [], value: 'NAME,...', summary: 'systems to measure beside, or all' },
+    rounds: { type: 'integer', default: 5, min: 5, max: 50, summary: 'rounds of each system, in turn' },
+    'round-ms': {
+      type: 'integer',
+      min: 10,
+      max: 5000,
+      value: 'MS',
+      summary: 'length of one round; default: what fits, at most 300',
+    },
+    peers: { type: 'integer', default: 1000, min: 1, max: 10_000, summary: 'peers of --metric footprint' },
+    cpus: { type: 'string', value: 'A,B', summary: 'the two CPUs to run on; default: two cores of one package' },
+    all: { type: 'flag', summary: 'measure the whole table of targets against the peers that are installed' },
+  },
+  examples: [
+    {
+      line: 'verbena bench verbs --op write --metric latency --size 8 --peer ucx --json',
+      note: 'A WRITE of 8 bytes beside UCX put_lat; one JSON document.',
+    },
+    {
+      line: 'verbena bench verbs --op send --metric rate --peer ucx,openmpi,zeromq',
+      note: 'Small messages per second beside C and Node systems.',
+    },
+    {
+      line: 'verbena bench verbs --op read --metric bandwidth --size 1M --memory private --peer ucx',
+      note: 'READ of 1 MiB out of an ordinary ArrayBuffer of another process.',
+    },
+    { line: 'verbena bench verbs --metric footprint', note: 'Bytes of shared memory per peer at 1,000 peers.' },
+    { line: 'verbena bench verbs --all', note: 'The table of the README: must, aim, measured.' },
+  ],
+  async run({ options, signal, style, progress }): Promise<Outcome> {
+    const cpus = pairOf(options.cpus);
+    const { op, metric, size, mode, memory, provider, peer, rounds } = options;
+    if (metric === 'footprint') {
+      const document = await measureFootprint(provider, options.peers, cpus, signal, progress);
+      return { document, text: () => footprintText(document, style) };
+    }
+    if (metric === 'idle') {
+      const share = await measureIdle(provider, mode, cpus, IDLE_MS, signal);
+      const document = { results: [{ who: `verbena/${provider}`, metric, mode, unit: 'cores', value: share }] };
+      return { document, text: `waiting in ${mode} mode takes ${significant(share * 100)} % of a core` };
+    }
+    const shared: MeasureOptions = {
+      provider,
+      peers: peer,
+      rounds,
+      roundMs: options['round-ms'] ?? roundLength(rounds, peer.length + 1),
+      cpus,
+      budgetMs: BUDGET_MS,
+      signal,
+      progress,
+    };
+    if (options.all) {
+      const document = await measureTargets({ ...shared, roundMs: options['round-ms'] ?? 200 }, () => {});
+      const failed = document.rows.some((row) => row.verdict === 'below');
+      return { document, text: () => targetText(document, style), exitCode: failed ? 1 : 0 };
+    }
+    if ((op === 'fetch-add' || op === 'cmp-swap') && size !== 8) throw new UsageError(`${op} works on 8 bytes: leave --size out`);
+    const bench: BenchCase = { op, metric, size, mode, memory };
+    const document = await measure(bench, shared);
+    return { document, text: () => benchText(bench, document, style) };
+  },
+});
