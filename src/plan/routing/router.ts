@@ -36,7 +36,15 @@ export function makeRouter(network: Network, routing: Routing, options: RouterOp
     if (grid !== undefined) return gridPath(network, source, target);
     return table.path(source, target, choose);
   };
-  const byDestination = (target: number) => (_vertex: number, count: number) => target % count;
+  /** A digit of the destination per choice, so that the levels of a tree spread by different digits. */
+  const byDestination = (target: number) => {
+    let rest = target;
+    return (_vertex: number, count: number): number => {
+      const digit = rest % count;
+      rest = Math.floor(rest / count);
+      return digit;
+    };
+  };
   const byHash = (source: number, target: number, flow: number) => (vertex: number, count: number) =>
     mix(seed, source, target, flow * 65_537 + vertex) % count;
   const switches = network.vertices - network.endpoints;
