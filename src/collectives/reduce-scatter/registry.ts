@@ -1,0 +1,8 @@
+/** The algorithms of reduce-scatter. Ties in selection go to the earlier in the list. */
+
+import type { Algorithm } from '../algorithm.js';
+import { pairwiseReduceScatter } from './pairwise.js';
+import { recursiveHalving } from './recursive-halving.js';
+import { ringReduceScatter } from './ring.js';
+
+export const reduceScatterAlgorithms: readonly Algorithm[] = [recursiveHalving, pairwiseReduceScatter, ringReduceScatter];
