@@ -29,6 +29,8 @@ class Runner {
   readonly #streams: Streams;
   readonly #json: boolean;
   readonly #style: Style;
+  /** The words that led to where we are: what to show the help of. */
+  #path: readonly string[] = ['verbena'];
 
   constructor(args: readonly string[], streams: Streams) {
     this.#streams = streams;
@@ -56,20 +58,21 @@ class Runner {
   }
 
   /** Tells about an error in the form that was asked for. */
-  fail(error: unknown, path: readonly string[]): number {
+  fail(error: unknown): number {
     const usage = error instanceof UsageError;
     const message = error instanceof Error ? error.message : String(error);
     const code = (error as { code?: unknown } | null)?.code;
     if (this.#json) this.#printJson({ error: { code: typeof code === 'string' ? code : 'FAILED', message } });
     const errorStyle = styleFor(this.#streams.stderr);
     this.#streams.stderr.write(`${errorStyle.red('verbena:')} ${message}\n`);
-    if (usage) this.#streams.stderr.write(`See ${path.join(' ')} --help\n`);
+    if (usage) this.#streams.stderr.write(`See ${this.#path.join(' ')} --help\n`);
     else if (process.env['VERBENA_DEBUG'] && error instanceof Error) this.#streams.stderr.write(`${error.stack}\n`);
     return usage ? 2 : 1;
   }
 
   /** Follows the words into the groups and runs what they lead to. */
   async run(command: AnyCommand, args: readonly string[], path: readonly string[]): Promise<number> {
+    this.#path = path;
     if (!isGroup(command)) return this.#runCommand(command, args, path);
     const [word, ...rest] = args;
     if (word === undefined || word === '--json') {
@@ -150,9 +153,8 @@ export async function main(args: readonly string[], streams: Streams = process):
     }
     const command = await loadCommand(name);
     if (!command) throw unknownCommand(name, commandNames(), path);
-    path.push(name);
-    return await runner.run(command, [...rest, ...json], path);
+    return await runner.run(command, [...rest, ...json], [...path, name]);
   } catch (error) {
-    return runner.fail(error, path);
+    return runner.fail(error);
   }
 }

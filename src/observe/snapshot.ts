@@ -1,0 +1,30 @@
+/** What one can see of a device from outside its process, at one moment. */
+
+import type { CounterTotals } from './counters.js';
+
+export interface QueuePairSnapshot {
+  readonly qpNum: number;
+  /** 'RC', 'UD', ... */
+  readonly type: string;
+  /** 'RTS', 'ERR', ... */
+  readonly state: string;
+  /** Queue pair number at the other end, for connected types. */
+  readonly destination?: number;
+  readonly counters: CounterTotals;
+}
+
+export interface DeviceSnapshot {
+  readonly provider: string;
+  readonly pid: number;
+  /** Name given to openDevice. */
+  readonly name: string;
+  /** False when the owner has closed it or ended. */
+  readonly live: boolean;
+  /** Tells devices of one process apart, and a process from a later one with the same pid. */
+  readonly key: string;
+  /** Bytes of shared memory that it holds. */
+  readonly segmentBytes: number;
+  readonly queuePairs: readonly QueuePairSnapshot[];
+  /** Totals, closed queue pairs included. */
+  readonly counters: CounterTotals;
+}
