@@ -105,3 +105,18 @@ export function fanTree(size: number, degree: number): Tree {
     count: (position) => find(position).count,
   };
 }
+
+/**
+ * Critical path of a gather over the tree (a scatter takes as long): each message costs `perMessage` and `perBlock` for every block it carries; a node
+ * takes one at a time, the smallest subtree first.
+ */
+export function gatherPath(tree: Tree, perMessage: number, perBlock: number): number {
+  const ready = (position: number): number => {
+    const children = tree.children(position);
+    let time = 0;
+    for (let k = children.length - 1; k >= 0; k--)
+      time = Math.max(time, ready(children[k])) + perMessage + perBlock * tree.count(children[k]);
+    return time;
+  };
+  return ready(0);
+}

@@ -8,7 +8,7 @@
  *           p = 11 = 8 + 2 + 1      block 8 ◄── block 2 ◄── block 1        (and back)
  *
  *         A rank of a block of 2^i holds 2^(j-i) chunks of the next block of 2^j, so it sends that many messages: p = 2^k + 1 is the bad case.
- * Steps   see cost(): 2 log2 q for the largest block, plus what the smaller blocks make it wait
+ * Steps   2 log2 q for the largest block, and 2q/q' where a block of q' joins one of q
  * Bytes   2n(q - 1)/q in the largest block, plus one chunk each way from its neighbour block
  * Wins    Middle vectors at sizes such as 6, 12, 24, where folding would move 2n more.
  * Paper   Rabenseifner, Träff: More efficient reduction algorithms for non-power-of-two number of processors, EuroPVM/MPI 2004.
@@ -38,18 +38,20 @@ interface Timing {
   readonly gamma: number;
 }
 
-/** When the largest block holds everything, in messages, bytes and bytes combined; smallest block first. */
-function gathered(sizes: readonly number[], n: number): Timing {
+/**
+ * When the largest block holds everything, in messages, bytes and bytes combined; blocks are joined from the smallest on. A rank of the smaller block
+ * serves q / smaller ranks of the next in turn. Exact for one or two blocks; with more, the joins overlap a little and this is a bound.
+ */
+function joined(sizes: readonly number[], n: number): Timing {
   let before: Timing = { alpha: 0, beta: 0, gamma: 0 };
   let smaller = 0;
   for (const q of [...sizes].reverse()) {
-    const own: Timing = { alpha: Math.log2(q), beta: (n * (q - 1)) / q, gamma: (n * (q - 1)) / q };
-    const ratio = smaller === 0 ? 0 : q / smaller;
-    // A rank of the smaller block serves `ratio` ranks of this one in turn; the last of them waits for all.
+    const part = (n * (q - 1)) / q;
+    const messages = smaller === 0 ? 0 : q / smaller;
     before = {
-      alpha: Math.max(own.alpha + Math.min(ratio, 1), before.alpha + ratio),
-      beta: Math.max(own.beta + (Math.min(ratio, 1) * n) / q, before.beta + (ratio * n) / q),
-      gamma: Math.max(own.gamma, before.gamma) + (Math.min(ratio, 1) * n) / q,
+      alpha: Math.max(Math.log2(q), before.alpha) + messages,
+      beta: Math.max(part, before.beta) + (messages * n) / q,
+      gamma: Math.max(part, before.gamma) + (smaller === 0 ? 0 : n / q),
     };
     smaller = q;
   }
@@ -151,7 +153,7 @@ export const binaryBlocksAllreduce: Algorithm = {
     });
   },
   cost(shape) {
-    const { alpha, beta, gamma } = gathered(
+    const { alpha, beta, gamma } = joined(
       binaryBlocks(shape.size).map((block) => block.size),
       shape.bytes,
     );

@@ -76,7 +76,10 @@ export const doubleBinaryTree: Algorithm = {
     const { size: p, bytes: n, segments: s = DEFAULT_SEGMENTS } = shape;
     if (p === 1) return flatCost(shape, 0, 0, 0);
     if (p === 2) return flatCost(shape, 2 * s, n, n / 2);
-    const messages = 4 * (ceilLog2(p) - 1) + 4 * (s - 1) + 2;
-    return flatCost(shape, messages, (messages * n) / (2 * s), n);
+    const height = ceilLog2(p);
+    // First segment: two messages per level up and down, one at the root. Every further one: four at an inner node.
+    const messages = 4 * (height - 1) + 2 + 4 * (s - 1);
+    const reductions = 2 * (height - 1) + 1 + 2 * (s - 1);
+    return flatCost(shape, messages, (messages * n) / (2 * s), (reductions * n) / (2 * s));
   },
 };

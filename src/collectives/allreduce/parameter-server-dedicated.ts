@@ -2,7 +2,7 @@
  * Parameter servers on hosts of their own: W workers push to K servers, then pull. Exists for simulation and proof.
  *
  * Steps   2 max(W, K)
- * Bytes   2 max(n, Wn/K): a worker's port carries n each way, a server's Wn/K
+ * Bytes   2 max(n, Wn/K): a worker's port carries n each way, a server's Wn/K; (W - 1)n/K combined, the first is kept as it comes
  * Wins    When K >= W spare hosts are at hand: n each way against the ring's 2n(p - 1)/p. Sharded servers need no second aggregation.
  * Paper   Li et al., OSDI 2014.
  */
@@ -72,6 +72,9 @@ export const parameterServerDedicated: Algorithm = {
     });
   },
   cost({ size: w, bytes: n, servers: k = w }) {
-    return { terms: [{ level: 'flat', alpha: 2 * Math.max(w, k), beta: 2 * Math.max(n, (w * n) / k) }], gamma: (w * n) / k };
+    return {
+      terms: [{ level: 'flat', alpha: 2 * Math.max(w, k), beta: 2 * Math.max(n, (w * n) / k) }],
+      gamma: ((w - 1) * n) / k,
+    };
   },
 };

@@ -2,12 +2,12 @@
  * Fan-in gather: a tree of degree 4, a subtree's blocks in one message.
  *
  * Steps   4 per level at a node that takes one message at a time
- * Bytes   n(p - 1)/p into the root's port
+ * Bytes   n(p - 1)/p into the root's port, a little more where a subtree is late
  * Wins    Small blocks where a node handles several children at once.
  */
 
 import { type Algorithm, always, flatCost } from '../algorithm.js';
-import { fanTree, rounds } from '../tree.js';
+import { fanTree, gatherPath } from '../tree.js';
 import { gatherSchedule } from '../tree-algorithms.js';
 
 /** Children per node. */
@@ -21,6 +21,7 @@ export const fanInGather: Algorithm = {
   schedule: (shape) => gatherSchedule('fan-in', fanTree(shape.size, DEGREE), shape),
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    return flatCost(shape, rounds(fanTree(p, DEGREE)), (n * (p - 1)) / p, 0);
+    const tree = fanTree(p, DEGREE);
+    return flatCost(shape, gatherPath(tree, 1, 0), gatherPath(tree, 0, n / p), 0);
   },
 };
