@@ -2,7 +2,8 @@
  * Simulation by events: lanes run as the schedule says, messages start when their sender gets there, and rounds overlap where nothing forbids it. The exact
  * form for up to some hundred ranks; `rounds.ts` is for thousands.
  *
- * A send occupies its lane until its last byte has arrived; a signal does not wait. A take completes when its message is there and, for a reduction, combined.
+ * A send occupies its lane until its last byte has arrived; a signal does not wait. A take completes when its message is there and, for a
+ * reduction, combined. Switches post and combine at wire speed.
  */
 import { isPost, isTake } from '../../schedule/instruction.js';
 import type { Instruction } from '../../schedule/schedule.js';
@@ -91,12 +92,14 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
     run(lane);
     for (const waiter of waiters) run(waiter);
   };
-  const workNs = (instruction: Instruction): number => reader.bytesOf(instruction) / (reduceBytesPerSecond / 1e9);
+  const ranks = options.helpers === 'endpoints' ? schedule.nodes : schedule.size;
+  const workNs = (node: number, instruction: Instruction): number =>
+    node < ranks ? reader.bytesOf(instruction) / (reduceBytesPerSecond / 1e9) : 0;
   const take = (lane: Lane, stream: Stream): void => {
     stream.taken++;
     stream.taker = undefined;
     const instruction = lane.instructions[lane.at];
-    const cost = instruction.op === 'receiveReduce' ? workNs(instruction) : 0;
+    const cost = instruction.op === 'receiveReduce' ? workNs(lane.node, instruction) : 0;
     later(now + cost, () => complete(lane));
   };
   /** Posts are serial at a node: one overhead after the other. */
@@ -108,7 +111,7 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
     stream: Stream | undefined,
     holds: Lane | undefined,
   ): void => {
-    const begin = Math.max(now, cpuFree[node]) + overheadNs;
+    const begin = Math.max(now, cpuFree[node]) + (node < ranks ? overheadNs : 0);
     cpuFree[node] = begin;
     later(begin, () => {
       const message: Message = {
@@ -158,7 +161,7 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
         else stream.taker = lane;
         return;
       } else if (op === 'copy' || op === 'reduce') {
-        later(now + workNs(instruction), () => complete(lane));
+        later(now + workNs(lane.node, instruction), () => complete(lane));
         return;
       } else {
         const [from, to] = op === 'write' ? [lane.node, instruction.peer] : [instruction.peer, lane.node];
@@ -189,7 +192,7 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
       if (message.holds !== undefined) {
         const lane = message.holds;
         const { op } = lane.instructions[lane.at];
-        if (op === 'readReduce') later(now + workNs(lane.instructions[lane.at]), () => complete(lane));
+        if (op === 'readReduce') later(now + workNs(lane.node, lane.instructions[lane.at]), () => complete(lane));
         else complete(lane);
       }
     }

@@ -1,8 +1,8 @@
 /**
  * Places for the nodes of a schedule that are not ranks: switches that reduce, and servers on hosts of their own.
  *
- * A reducing switch goes to the switch of the network that is nearest to all it talks to, the farthest of them first, lower ones before those above
- * them, and not on a place already taken where there is a choice. Servers go to the endpoints behind the last rank.
+ * A reducing switch goes to the switch of the network with the fewest hops to all it talks to, lower ones before those above them; among equals to one of
+ * its own children's places rather than to a place taken by strangers. Servers go to the endpoints behind the last rank.
  */
 import type { Schedule } from '../../schedule/schedule.js';
 import { PlanRefusal } from '../refusal.js';
@@ -62,14 +62,14 @@ export function placeHelpers(fabric: Fabric, schedule: Schedule, kind: HelperKin
 
 function nearestSwitch(fabric: Fabric, peers: readonly number[], placed: Set<number>): number {
   const { network } = fabric;
-  const farthest = new Int32Array(network.vertices);
-  for (const vertex of new Set(peers.map((peer) => fabric.vertexOf(peer)))) {
+  const away = new Float64Array(network.vertices);
+  const peerVertices = new Set(peers.map((peer) => fabric.vertexOf(peer)));
+  for (const vertex of peerVertices) {
     const distance = distancesTo(network, vertex);
-    for (let v = network.endpoints; v < network.vertices; v++)
-      farthest[v] = Math.max(farthest[v], distance[v] < 0 ? 1e6 : distance[v]);
+    for (let v = network.endpoints; v < network.vertices; v++) away[v] += distance[v] < 0 ? 1e6 : distance[v];
   }
   let best = network.endpoints;
-  const cost = (v: number): number => 2 * farthest[v] + (placed.has(v) ? 1 : 0);
+  const cost = (v: number): number => 2 * away[v] + (placed.has(v) && !peerVertices.has(v) ? 1 : 0);
   for (let v = network.endpoints; v < network.vertices; v++) if (cost(v) < cost(best)) best = v;
   placed.add(best);
   return best;

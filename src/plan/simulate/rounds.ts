@@ -3,7 +3,7 @@
  * once and repeated, so a ring of 16,384 ranks (32,766 steps) costs as much as one step.
  *
  * What a round costs: the messages of a sender are posted one after the other (overhead), all of them share the fabric, and the receiver combines what
- * it got. Rounds do not overlap; `events.ts` lets them, and costs more.
+ * it got; switches post and combine at wire speed. Rounds do not overlap; `events.ts` lets them, and costs more.
  */
 import type { Fabric } from './fabric.js';
 import { type HelperKind, placeHelpers } from './placement.js';
@@ -37,14 +37,15 @@ export function simulateRounds(fabric: Fabric, workload: Workload, options: Roun
   let totalNs = 0;
   const patterns: RoundsResult['patterns'][number][] = [];
   for (const { step, count, traffic } of patternTraffic(workload)) {
-    const { routes, bytes, starts } = flows(traffic, paths);
+    const ranks = options.helpers === 'endpoints' ? workload.schedule.nodes : workload.schedule.size;
+    const { routes, bytes, starts } = flows(traffic, paths, ranks);
     for (let i = 0; i < routes.length; i++) {
       for (const channel of routes[i]) channelBytes[channel] += bytes[i] * count;
     }
     const key = fingerprint(traffic);
     let ns = solved.get(key);
     if (ns === undefined) {
-      ns = roundNs(fabric, traffic, routes, bytes, starts);
+      ns = roundNs(fabric, traffic, ranks, routes, bytes, starts);
       solved.set(key, ns);
     }
     totalNs += ns * count;
@@ -56,6 +57,7 @@ export function simulateRounds(fabric: Fabric, workload: Workload, options: Roun
 function roundNs(
   fabric: Fabric,
   traffic: StepTraffic,
+  ranks: number,
   routes: readonly number[][],
   bytes: readonly number[],
   mostPosts: number,
@@ -64,12 +66,12 @@ function roundNs(
   let last = 0;
   for (const time of arrival) if (time > last) last = time;
   let work = 0;
-  for (const bytesWorked of traffic.work.values()) work = Math.max(work, bytesWorked);
+  for (const [node, combined] of traffic.work) if (node < ranks) work = Math.max(work, combined);
   return mostPosts * fabric.options.overheadNs + last + work / (fabric.options.reduceBytesPerSecond / 1e9);
 }
 
 /** Messages as flows: a multicast becomes one flow over the union of its paths. Also the most messages one node posts. */
-function flows(traffic: StepTraffic, paths: PathCache): { routes: number[][]; bytes: number[]; starts: number } {
+function flows(traffic: StepTraffic, paths: PathCache, ranks: number): { routes: number[][]; bytes: number[]; starts: number } {
   const routes: number[][] = [];
   const bytes: number[] = [];
   const casts = new Map<number, { route: Set<number>; index: number }>();
@@ -86,6 +88,7 @@ function flows(traffic: StepTraffic, paths: PathCache): { routes: number[][]; by
     if (traffic.cast[i] >= 0) casts.set(traffic.cast[i], { route: new Set(path), index: routes.length });
     routes.push(path);
     bytes.push(traffic.bytes[i]);
+    if (traffic.from[i] >= ranks) continue;
     const posted = (posts.get(traffic.from[i]) ?? 0) + 1;
     posts.set(traffic.from[i], posted);
     starts = Math.max(starts, posted);
