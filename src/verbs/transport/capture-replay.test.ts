@@ -189,7 +189,7 @@ test('the UD datagrams and UC writes of the kernel arrive with the bytes they ca
   for (const [i, c] of datagrams.entries()) {
     end.postReceive(i, i * 2048, 2048);
     const p = decoded(c);
-    ud.receive(p, c.bytes, 0);
+    ud.receive(p, c.bytes);
     const payload = new Uint8Array(c.bytes.subarray(p.payloadAt, p.payloadAt + p.payloadLength));
     assert.deepEqual(end.bytes.slice(i * 2048 + 40, i * 2048 + 40 + p.payloadLength), payload);
     assert.equal(end.received[i].sourceQp, 0x18);
@@ -200,7 +200,7 @@ test('the UD datagrams and UC writes of the kernel arrive with the bytes they ca
   const memory = new WideMemory();
   const settings = { destQp: 1, mtu: MTU, sendPsn: 0, receivePsn: decoded(writes[0]).psn, access: ALL_ACCESS };
   const uc = new UcEndpoint({ ...parts, memory }, settings);
-  for (const c of writes) uc.receive(decoded(c), c.bytes, 0);
+  for (const c of writes) uc.receive(decoded(c), c.bytes);
   assert.equal(memory.bytes.size, 3000);
   const first = decoded(writes[0]);
   const landed = new Uint8Array(3000);

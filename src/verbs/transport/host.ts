@@ -3,7 +3,7 @@
  *
  * A provider drives an endpoint with four calls and nothing else:
  *
- *     packet arrived     endpoint.receive(packet, bytes, now)
+ *     packet arrived     endpoint.receive(packet, bytes, now, source)
  *     room to send       endpoint.next(buffer, at, now)        until it returns 0
  *     deadline passed    endpoint.tick(now)
  *     posted             nothing; the next `next` sees it
@@ -44,8 +44,11 @@ export interface TransportEndpoint {
   readonly deadline: number;
   /** Address handle of the packet that `next` made last: for services that reach many peers; 0 for the connected ones. */
   readonly destination: number;
-  /** Takes a decoded packet that is for this endpoint. `b` holds its payload. */
-  receive(p: Packet, b: Uint8Array, now: number): void;
+  /**
+   * Takes a decoded packet that is for this endpoint. `b` holds its payload. `source` is the provider's number of who sent it, in the terms of
+   * `destination`; the services that reach many peers answer there.
+   */
+  receive(p: Packet, b: Uint8Array, now: number, source: number): void;
   /** Writes one packet at `b[at]` (BTH to padding, without ICRC) and returns its length, or 0 when there is nothing to send now. */
   next(b: Uint8Array, at: number, now: number): number;
   /** Timers whose time has come are served. */

@@ -45,9 +45,9 @@ export const OPCODE_CNP = 0x81;
 
 /**
  * Opcodes of the dynamically connected service. The specification leaves the services from 6 on to the maker, and no maker
- * has published his, so these four are Verbena's own: they only make and drop connections; the data runs as plain RC packets.
+ * has published his, so these three are Verbena's own: they only make and drop connections; the data runs as plain RC packets.
  */
-export const DcOpcode = { connect: 0xc0, connectReply: 0xc1, disconnect: 0xc2, disconnectReply: 0xc3 } as const;
+export const DcOpcode = { connect: 0xc0, connectReply: 0xc1, disconnect: 0xc2 } as const;
 
 /** What an opcode says. `has*`: that extension header follows the BTH. */
 export const Flag = {

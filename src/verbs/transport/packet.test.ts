@@ -97,7 +97,7 @@ test('every opcode of every service encodes and decodes all of its fields', () =
       opcodeName(opcode),
     );
   }
-  assert.equal(opcodes, 23 + 12 + 2 + 1 + 4);
+  assert.equal(opcodes, 23 + 12 + 2 + 1 + 3);
 });
 
 test('a packet that is too short, has a wrong version, an unknown opcode or impossible padding is refused by name', () => {

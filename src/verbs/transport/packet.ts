@@ -65,7 +65,8 @@ export class Packet {
   payloadLength = 0;
 }
 
-function get32(b: Uint8Array, at: number): number {
+/** Big-endian fields, as all of the transport's are. */
+export function get32(b: Uint8Array, at: number): number {
   return ((b[at] << 24) | (b[at + 1] << 16) | (b[at + 2] << 8) | b[at + 3]) >>> 0;
 }
 
@@ -73,7 +74,7 @@ function get24(b: Uint8Array, at: number): number {
   return (b[at] << 16) | (b[at + 1] << 8) | b[at + 2];
 }
 
-function put32(b: Uint8Array, at: number, value: number): void {
+export function put32(b: Uint8Array, at: number, value: number): void {
   b[at] = value >>> 24;
   b[at + 1] = value >>> 16;
   b[at + 2] = value >>> 8;

@@ -214,7 +214,7 @@ export class Pair {
     const end = bytes.length - 4;
     if (this.path.check(bytes, 0, end) !== IcrcVerdict.right) return;
     if (decodePacket(bytes, 0, end, this.packet) !== DecodeError.ok) return;
-    to.endpoint.receive(this.packet, bytes, this.now);
+    to.endpoint.receive(this.packet, bytes, this.now, 0);
   }
 
   /** Runs until nothing is on the way and no timer runs, or `isDone`. Throws when it takes more than `steps`: a hang in virtual time. */

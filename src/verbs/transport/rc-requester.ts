@@ -47,6 +47,7 @@ const ATOMIC_CMP_AND_SWP = 5;
 const RequesterState = { ready: 0, draining: 1, drained: 2, error: 3 } as const;
 
 const ENDLESS_RNR = 7;
+const ANY_QP = -1;
 const DEFAULT_WINDOW = 256;
 /** An acknowledge is asked for at least this often inside a long message. */
 const PACKETS_PER_ACK = 32;
@@ -74,24 +75,26 @@ export class RcRequester {
   private readonly scratch = new Uint8Array(8);
 
   private state: number = RequesterState.ready;
-  private una: number;
-  private cursorPsn: number;
-  private maxSent: number;
-  private nextPsn: number;
+  private una = 0;
+  private cursorPsn = 0;
+  private maxSent = 0;
+  private nextPsn = 0;
   /** Request that `cursorPsn` lies in or, when all started ones are sent, the next to start. */
-  private cursor: number;
+  private cursor = 0;
   /** First request that has no PSNs yet. */
-  private assigned: number;
+  private assigned = 0;
   /** READs and atomics between head and cursor. */
   private readsOutstanding = 0;
-  private retriesLeft: number;
-  private rnrRetriesLeft: number;
+  private retriesLeft = 0;
+  private rnrRetriesLeft = 0;
   private rnrUntil = 0;
   /** A NAK for the present `una` was acted on already. */
   private hasGoneBack = false;
   /** The first packet after going back asks for an acknowledge, so that both ends agree quickly. */
   private asksAck = false;
   private sinceAck = 0;
+  private onlyDestination = 0;
+  private onlyQp = ANY_QP;
 
   constructor(
     queue: SendQueue,
@@ -109,13 +112,29 @@ export class RcRequester {
     this.settings = settings;
     this.window = settings.window ?? DEFAULT_WINDOW;
     this.timeoutNs = ackTimeoutNs(settings.timeout);
-    this.una = this.cursorPsn = this.maxSent = this.nextPsn = settings.sendPsn;
-    this.cursor = this.assigned = queue.head;
-    this.retriesLeft = settings.retryCount;
-    this.rnrRetriesLeft = settings.rnrRetry;
     this.out.migrated = true;
-    this.out.destQp = settings.destQp;
     this.out.partitionKey = settings.partitionKey ?? 0xffff;
+    this.restart(settings.destQp, settings.sendPsn);
+  }
+
+  /** Begins a connection at a PSN. Nothing may be outstanding. */
+  restart(destQp: number, psn: number): void {
+    this.state = RequesterState.ready;
+    this.una = this.cursorPsn = this.maxSent = this.nextPsn = psn;
+    this.cursor = this.assigned = this.queue.head;
+    this.retriesLeft = this.settings.retryCount;
+    this.rnrRetriesLeft = this.settings.rnrRetry;
+    this.readsOutstanding = 0;
+    this.rnrUntil = 0;
+    this.hasGoneBack = false;
+    this.deadline = NEVER;
+    this.out.destQp = destQp;
+  }
+
+  /** DC: only requests for this target are started until the next call. */
+  serveOnly(destination: number, destQp: number): void {
+    this.onlyDestination = destination;
+    this.onlyQp = destQp;
   }
 
   /** Nothing is outstanding: all that was started is complete. */
@@ -206,6 +225,7 @@ export class RcRequester {
   private start(slot: number): boolean {
     if (this.state !== RequesterState.ready) return false;
     const q = this.queue;
+    if (this.onlyQp !== ANY_QP && (q.destQp[slot] !== this.onlyQp || q.destination[slot] !== this.onlyDestination)) return false;
     const opcode = q.opcode[slot];
     const length = q.length[slot];
     let fault: number = STATUS.SUCCESS;

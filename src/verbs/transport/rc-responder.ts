@@ -73,7 +73,7 @@ export class RcResponder {
   private pendingResources = 0;
 
   private isReady = true;
-  private expectedPsn: number;
+  private expectedPsn = 0;
   private msn = 0;
   /** A NAK or RNR NAK for `expectedPsn` is out; what comes after it is dropped silently. */
   private hasNaked = false;
@@ -95,10 +95,27 @@ export class RcResponder {
     this.settings = settings;
     this.isShared = isShared;
     this.inbound = new InboundMessage(queue, memory, host, settings.mtu, settings.access);
-    this.expectedPsn = settings.receivePsn;
     this.out.migrated = true;
-    this.out.destQp = settings.destQp;
     this.out.partitionKey = settings.partitionKey ?? 0xffff;
+    this.restart(settings.destQp, settings.receivePsn);
+  }
+
+  /** Begins a connection at a PSN; what the old one still had to say is forgotten. */
+  restart(destQp: number, psn: number): void {
+    this.out.destQp = destQp;
+    this.expectedPsn = psn;
+    this.msn = 0;
+    this.isReady = true;
+    this.hasNaked = false;
+    this.replySyndrome = NO_REPLY;
+    this.resources.length = 0;
+    this.resourceAt = 0;
+    this.pendingResources = 0;
+  }
+
+  /** Something is due to be sent. */
+  get hasOutput(): boolean {
+    return this.pendingResources > 0 || this.replySyndrome !== NO_REPLY;
   }
 
   /** To the error state; every receive request of the queue pair's own queue gets WR_FLUSH_ERR. Answers that are due stay due. */

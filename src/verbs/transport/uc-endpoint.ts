@@ -75,7 +75,7 @@ export class UcEndpoint implements TransportEndpoint {
     this.isSendFailed = false;
   }
 
-  next(b: Uint8Array, at: number, _now: number): number {
+  next(b: Uint8Array, at: number): number {
     const q = this.parts.sendQueue;
     if (q.count === 0) return 0;
     if (this.isFailed || this.isSendFailed) {
@@ -120,7 +120,7 @@ export class UcEndpoint implements TransportEndpoint {
     return sent;
   }
 
-  receive(p: Packet, b: Uint8Array, _now: number): void {
+  receive(p: Packet, b: Uint8Array): void {
     const { counters } = this.parts;
     if (this.isFailed || (p.flags & Flag.request) === 0) {
       counters.dropped++;
@@ -148,7 +148,8 @@ export class UcEndpoint implements TransportEndpoint {
     if (verdict === Verdict.tooLong || verdict === Verdict.localFault) this.stop();
   }
 
-  tick(_now: number): void {}
+  /** No timer ever runs. */
+  tick(): void {}
 
   flush(): void {
     this.isFailed = true;

@@ -81,7 +81,7 @@ export class UdEndpoint implements TransportEndpoint {
     this.isSendFailed = false;
   }
 
-  next(b: Uint8Array, at: number, _now: number): number {
+  next(b: Uint8Array, at: number): number {
     const q = this.parts.sendQueue;
     if (q.count === 0) return 0;
     if (this.isFailed || this.isSendFailed) {
@@ -112,7 +112,7 @@ export class UdEndpoint implements TransportEndpoint {
     return sent;
   }
 
-  receive(p: Packet, b: Uint8Array, _now: number): void {
+  receive(p: Packet, b: Uint8Array): void {
     const { counters, host, memory, receiveQueue } = this.parts;
     if (this.isFailed || (p.flags & Flag.hasDeth) === 0 || p.queueKey !== this.settings.queueKey) {
       counters.dropped++;
@@ -142,7 +142,8 @@ export class UdEndpoint implements TransportEndpoint {
     host.receiveComplete(w.id, STATUS.SUCCESS, WC_RECV, total, hasImmediate ? p.immediate : 0, flags, p.sourceQp, p.solicited);
   }
 
-  tick(_now: number): void {}
+  /** No timer ever runs. */
+  tick(): void {}
 
   flush(): void {
     this.isFailed = true;
