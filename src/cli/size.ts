@@ -50,9 +50,9 @@ export function formatCount(value: number): string {
   return `${significant(scaled)}${['', ' k', ' M', ' G', ' T'][unit]}`;
 }
 
-/** Three significant digits without an exponent: 0.147, 12.3, 1230. */
+/** Three significant digits, or all before the point, without an exponent: 0.147, 12.3, 1234. */
 export function significant(value: number): string {
   if (value === 0 || !Number.isFinite(value)) return String(value);
-  const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.abs(value)))));
+  const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.abs(Number(value.toPrecision(3)))))));
   return value.toFixed(digits);
 }
