@@ -12,7 +12,7 @@ import { EventHeap } from './event-heap.js';
 import type { Fabric } from './fabric.js';
 import { type HelperKind, placeHelpers } from './placement.js';
 import { TrafficReader, type Workload } from './traffic.js';
-import { makeTransfers } from './transfers.js';
+import { makeTransfers, pathLatencyNs } from './transfers.js';
 
 export interface EventsResult {
   readonly totalNs: number;
@@ -41,9 +41,8 @@ interface Message {
   readonly to: number;
   readonly from: number;
   readonly step: number;
-  readonly bytes: number;
-  readonly path: readonly number[];
-  readonly stream: Stream | undefined;
+  /** One stream, several for a multicast, none for reads and writes. */
+  readonly streams: readonly Stream[];
   /** Lane that goes on when this message has arrived. */
   readonly holds: Lane | undefined;
   readonly startNs: number;
@@ -102,31 +101,24 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
     const cost = instruction.op === 'receiveReduce' ? workNs(lane.node, instruction) : 0;
     later(now + cost, () => complete(lane));
   };
-  /** Posts are serial at a node: one overhead after the other. */
+  /** Posts are serial at a node: one overhead after the other. A multicast is one transfer over the union of its paths. */
   const launch = (
     node: number,
     from: number,
-    to: number,
+    to: readonly number[],
     instruction: Instruction,
-    stream: Stream | undefined,
+    streams: readonly Stream[],
     holds: Lane | undefined,
   ): void => {
     const begin = Math.max(now, cpuFree[node]) + (node < ranks ? overheadNs : 0);
     cpuFree[node] = begin;
     later(begin, () => {
-      const message: Message = {
-        from,
-        to,
-        step: instruction.step,
-        bytes: reader.bytesOf(instruction),
-        path: fabric.path(from, to),
-        stream,
-        holds,
-        startNs: begin,
-        endNs: begin,
-      };
-      messages.push(message);
-      transfers.start(messages.length - 1, message.path, message.bytes, begin);
+      const paths = to.map((target) => fabric.path(from, target));
+      const path = paths.length === 1 ? paths[0] : [...new Set(paths.flat())];
+      const latency = Math.max(...paths.map((each) => pathLatencyNs(fabric, each)));
+      const bytes = reader.bytesOf(instruction);
+      messages.push({ from, to: to[0], step: instruction.step, streams, holds, startNs: begin, endNs: begin });
+      transfers.start(messages.length - 1, path, bytes, begin, latency);
     });
   };
   const run = (lane: Lane): void => {
@@ -142,16 +134,14 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
         lane.at++;
       } else if (isPost(op)) {
         const targets = op === 'multicast' ? reader.audience(lane.node, instruction.channel) : [instruction.peer];
-        targets.forEach((to, i) => {
-          launch(
-            lane.node,
-            lane.node,
-            to,
-            instruction,
-            streamOf(lane.node, to, instruction.channel),
-            op === 'signal' || i > 0 ? undefined : lane,
+        const streamsOf = targets.map((to) => streamOf(lane.node, to, instruction.channel));
+        const holds = op === 'signal' ? undefined : lane;
+        if (fabric.options.switching === 'cut-through' && targets.length > 0)
+          launch(lane.node, lane.node, targets, instruction, streamsOf, holds);
+        else
+          targets.forEach((to, i) =>
+            launch(lane.node, lane.node, [to], instruction, [streamsOf[i]], i === 0 ? holds : undefined),
           );
-        });
         if (op !== 'signal' && targets.length > 0) return;
         lane.at++;
         lane.done++;
@@ -165,7 +155,7 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
         return;
       } else {
         const [from, to] = op === 'write' ? [lane.node, instruction.peer] : [instruction.peer, lane.node];
-        launch(lane.node, from, to, instruction, undefined, lane);
+        launch(lane.node, from, [to], instruction, [], lane);
         return;
       }
     }
@@ -185,9 +175,9 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
     for (const id of arrived) {
       const message = messages[id];
       message.endNs = time;
-      if (message.stream !== undefined) {
-        message.stream.arrived++;
-        if (message.stream.taker !== undefined) take(message.stream.taker, message.stream);
+      for (const stream of message.streams) {
+        stream.arrived++;
+        if (stream.taker !== undefined) take(stream.taker, stream);
       }
       if (message.holds !== undefined) {
         const lane = message.holds;

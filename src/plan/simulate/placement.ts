@@ -13,6 +13,12 @@ export type HelperKind = 'switches' | 'endpoints';
 
 export function placeHelpers(fabric: Fabric, schedule: Schedule, kind: HelperKind): void {
   const { network } = fabric;
+  if (schedule.size !== fabric.ranks) {
+    throw new PlanRefusal(
+      `the schedule is for ${schedule.size} ranks and the fabric has ${fabric.ranks}`,
+      `${fabric.ranks} ranks`,
+    );
+  }
   if (kind === 'endpoints') {
     for (let node = schedule.size; node < schedule.nodes; node++) {
       const vertex = fabric.vertexOf(schedule.size - 1) + 1 + node - schedule.size;

@@ -8,7 +8,7 @@
 import type { Fabric } from './fabric.js';
 import { type HelperKind, placeHelpers } from './placement.js';
 import { patternTraffic, type StepTraffic, type Workload } from './traffic.js';
-import { runTogether } from './transfers.js';
+import { type Flow, pathLatencyNs, runTogether } from './transfers.js';
 
 export interface RoundsResult {
   readonly totalNs: number;
@@ -31,21 +31,21 @@ export interface RoundsOptions {
 
 export function simulateRounds(fabric: Fabric, workload: Workload, options: RoundsOptions = {}): RoundsResult {
   placeHelpers(fabric, workload.schedule, options.helpers ?? 'switches');
+  const ranks = options.helpers === 'endpoints' ? workload.schedule.nodes : workload.schedule.size;
   const channelBytes = new Float64Array(fabric.capacity.length);
   const solved = new Map<string, number>();
   const paths = new PathCache(fabric);
   let totalNs = 0;
   const patterns: RoundsResult['patterns'][number][] = [];
   for (const { step, count, traffic } of patternTraffic(workload)) {
-    const ranks = options.helpers === 'endpoints' ? workload.schedule.nodes : workload.schedule.size;
-    const { routes, bytes, starts } = flows(traffic, paths, ranks);
-    for (let i = 0; i < routes.length; i++) {
-      for (const channel of routes[i]) channelBytes[channel] += bytes[i] * count;
+    const flows = flowsOf(traffic, paths, fabric);
+    for (const { path, bytes } of flows) {
+      for (const channel of path) channelBytes[channel] += bytes * count;
     }
     const key = fingerprint(traffic);
     let ns = solved.get(key);
     if (ns === undefined) {
-      ns = roundNs(fabric, traffic, ranks, routes, bytes, starts);
+      ns = roundNs(fabric, traffic, flows, ranks);
       solved.set(key, ns);
     }
     totalNs += ns * count;
@@ -54,46 +54,48 @@ export function simulateRounds(fabric: Fabric, workload: Workload, options: Roun
   return { totalNs, steps: workload.schedule.steps, patterns, channelBytes };
 }
 
-function roundNs(
-  fabric: Fabric,
-  traffic: StepTraffic,
-  ranks: number,
-  routes: readonly number[][],
-  bytes: readonly number[],
-  mostPosts: number,
-): number {
-  const arrival = runTogether(fabric, routes, bytes);
+function roundNs(fabric: Fabric, traffic: StepTraffic, flows: readonly Flow[], ranks: number): number {
   let last = 0;
-  for (const time of arrival) if (time > last) last = time;
+  for (const time of runTogether(fabric, flows)) if (time > last) last = time;
   let work = 0;
   for (const [node, combined] of traffic.work) if (node < ranks) work = Math.max(work, combined);
-  return mostPosts * fabric.options.overheadNs + last + work / (fabric.options.reduceBytesPerSecond / 1e9);
+  return mostPosts(traffic, ranks) * fabric.options.overheadNs + last + work / (fabric.options.reduceBytesPerSecond / 1e9);
 }
 
-/** Messages as flows: a multicast becomes one flow over the union of its paths. Also the most messages one node posts. */
-function flows(traffic: StepTraffic, paths: PathCache, ranks: number): { routes: number[][]; bytes: number[]; starts: number } {
-  const routes: number[][] = [];
-  const bytes: number[] = [];
-  const casts = new Map<number, { route: Set<number>; index: number }>();
+/** The most messages one rank posts in this round. */
+function mostPosts(traffic: StepTraffic, ranks: number): number {
   const posts = new Map<number, number>();
-  let starts = 0;
+  let most = 0;
   for (let i = 0; i < traffic.from.length; i++) {
-    const path = paths.get(traffic.from[i], traffic.to[i]);
-    const cast = traffic.cast[i] >= 0 ? casts.get(traffic.cast[i]) : undefined;
-    if (cast !== undefined) {
-      for (const channel of path) cast.route.add(channel);
-      routes[cast.index] = [...cast.route];
-      continue;
-    }
-    if (traffic.cast[i] >= 0) casts.set(traffic.cast[i], { route: new Set(path), index: routes.length });
-    routes.push(path);
-    bytes.push(traffic.bytes[i]);
-    if (traffic.from[i] >= ranks) continue;
+    if (traffic.from[i] >= ranks || (traffic.cast[i] >= 0 && posts.has(traffic.from[i]))) continue;
     const posted = (posts.get(traffic.from[i]) ?? 0) + 1;
     posts.set(traffic.from[i], posted);
-    starts = Math.max(starts, posted);
+    most = Math.max(most, posted);
   }
-  return { routes, bytes, starts };
+  return most;
+}
+
+/** Messages as flows. Where switches cut through, a multicast is one flow over the union of its paths; where they store, it is copies. */
+function flowsOf(traffic: StepTraffic, paths: PathCache, fabric: Fabric): Flow[] {
+  const flows: Flow[] = [];
+  const casts = new Map<number, Flow>();
+  const merge = fabric.options.switching === 'cut-through';
+  for (let i = 0; i < traffic.from.length; i++) {
+    const path = paths.get(traffic.from[i], traffic.to[i]);
+    const cast = merge && traffic.cast[i] >= 0 ? casts.get(traffic.cast[i]) : undefined;
+    if (cast !== undefined) {
+      cast.path = [...new Set([...cast.path, ...path])];
+      cast.latencyNs = Math.max(cast.latencyNs ?? 0, pathLatencyNs(fabric, path));
+      continue;
+    }
+    const flow: Flow = { path, bytes: traffic.bytes[i] };
+    if (merge && traffic.cast[i] >= 0) {
+      flow.latencyNs = pathLatencyNs(fabric, path);
+      casts.set(traffic.cast[i], flow);
+    }
+    flows.push(flow);
+  }
+  return flows;
 }
 
 /** Two patterns with the same fingerprint have the same messages in the same order. */

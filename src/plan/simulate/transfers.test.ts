@@ -22,7 +22,7 @@ const astra: FabricOptions = { linkBytesPerSecond: 50 * 2 ** 30, hopLatencyNs: 5
 
 function sendNs(network: Network, options: FabricOptions): number {
   const fabric = makeFabric(network, 16, options);
-  return Math.floor(runTogether(fabric, [fabric.path(1, 4)], [2 ** 20])[0]);
+  return Math.floor(runTogether(fabric, [{ path: fabric.path(1, 4), bytes: 2 ** 20 }])[0]);
 }
 
 test('cross-simulator values, without queues: ring 21,031, fully connected 20,031, switch 20,531 ns', () => {
@@ -44,8 +44,7 @@ test('cross-simulator value: the direct all-gather on a ring of 16 takes 704,116
   for (let from = 0; from < 16; from++) for (let away = 1; away < 16; away++) paths.push(fabric.path(from, (from + away) % 16));
   const arrival = runTogether(
     fabric,
-    paths,
-    paths.map(() => 2 ** 20),
+    paths.map((path) => ({ path, bytes: 2 ** 20 })),
   );
   assert.equal(Math.max(...arrival), 704_116);
 });
@@ -62,15 +61,17 @@ test('fan-in: sixteen senders share the last link of one receiver', () => {
   const paths = Array.from({ length: 16 }, (_, i) => fabric.path(i + 1, 0));
   const arrival = runTogether(
     fabric,
-    paths,
-    paths.map(() => 1000),
+    paths.map((path) => ({ path, bytes: 1000 })),
   );
   for (const time of arrival) assert.ok(Math.abs(time - 16_000) < 1e-3, String(time));
 });
 
 test('a flow speeds up when another one ends', () => {
   const fabric = makeFabric(build('tree:k=3,depth=1'), 3, { linkBytesPerSecond: 1e9, hopLatencyNs: 0 });
-  const arrival = runTogether(fabric, [fabric.path(1, 0), fabric.path(2, 0)], [1000, 3000]);
+  const arrival = runTogether(fabric, [
+    { path: fabric.path(1, 0), bytes: 1000 },
+    { path: fabric.path(2, 0), bytes: 3000 },
+  ]);
   assert.ok(Math.abs(arrival[0] - 2000) < 1e-3);
   assert.ok(Math.abs(arrival[1] - 4000) < 1e-3);
 });
@@ -83,7 +84,10 @@ test('ranks of one host talk over the host, not over the network', () => {
     linkBytesPerSecond: 1e9,
     hopLatencyNs: 0,
   });
-  const arrival = runTogether(fabric, [fabric.path(0, 1), fabric.path(0, 2)], [1000, 1000]);
+  const arrival = runTogether(fabric, [
+    { path: fabric.path(0, 1), bytes: 1000 },
+    { path: fabric.path(0, 2), bytes: 1000 },
+  ]);
   assert.ok(Math.abs(arrival[0] - 20) < 1e-6);
   assert.ok(Math.abs(arrival[1] - 1000) < 1e-6);
 });

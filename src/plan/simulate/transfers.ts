@@ -12,8 +12,11 @@ import type { Fabric } from './fabric.js';
 import { MaxMinSolver } from './max-min.js';
 
 export interface Transfers {
-  /** A message enters its first channel at `now` (not before the last `advance`). */
-  start(id: number, path: readonly number[], bytes: number, now: number): void;
+  /**
+   * A message enters its first channel at `now` (not before the last `advance`). A multicast gives the union of its paths and its own latency, the
+   * longest of them; elsewhere latency is the sum over the path.
+   */
+  start(id: number, path: readonly number[], bytes: number, now: number, latencyNs?: number): void;
   /** When something happens next; Infinity when nothing is under way. */
   nextTime(): number;
   /** Moves the clock to `time` and returns the ids that have arrived by then. */
@@ -26,31 +29,33 @@ export function makeTransfers(fabric: Fabric): Transfers {
 }
 
 class FluidTransfers implements Transfers {
-  readonly #latency: Float64Array;
+  readonly #fabric: Fabric;
   readonly #solver: MaxMinSolver;
   readonly #arrivals = new EventHeap();
   #ids: number[] = [];
   #paths: (readonly number[])[] = [];
   #left: number[] = [];
+  #latencies: number[] = [];
   #rates = new Float64Array(64);
   #clock = 0;
   #finish = Number.POSITIVE_INFINITY;
   #stale = false;
 
   constructor(fabric: Fabric) {
-    this.#latency = fabric.latency;
+    this.#fabric = fabric;
     this.#solver = new MaxMinSolver(fabric.capacity);
   }
 
-  start(id: number, path: readonly number[], bytes: number, now: number): void {
+  start(id: number, path: readonly number[], bytes: number, now: number, latencyNs = pathLatencyNs(this.#fabric, path)): void {
     if (bytes <= 0 || path.length === 0) {
-      this.#arrivals.push(now + this.#latencyOf(path), id);
+      this.#arrivals.push(now + latencyNs, id);
       return;
     }
     this.#drain(now);
     this.#ids.push(id);
     this.#paths.push(path);
     this.#left.push(bytes);
+    this.#latencies.push(latencyNs);
     this.#stale = true;
   }
 
@@ -66,12 +71,6 @@ class FluidTransfers implements Transfers {
     const arrived: number[] = [];
     while (this.#arrivals.firstTime <= time) arrived.push(this.#arrivals.pop());
     return arrived;
-  }
-
-  #latencyOf(path: readonly number[]): number {
-    let sum = 0;
-    for (const channel of path) sum += this.#latency[channel];
-    return sum;
   }
 
   #drain(time: number): void {
@@ -96,11 +95,12 @@ class FluidTransfers implements Transfers {
     const keep: number[] = [];
     for (let i = 0; i < this.#ids.length; i++) {
       if (this.#left[i] > 1e-6 + this.#rates[i] * 1e-9) keep.push(i);
-      else this.#arrivals.push(this.#clock + this.#latencyOf(this.#paths[i]), this.#ids[i]);
+      else this.#arrivals.push(this.#clock + this.#latencies[i], this.#ids[i]);
     }
     this.#ids = keep.map((i) => this.#ids[i]);
     this.#paths = keep.map((i) => this.#paths[i]);
     this.#left = keep.map((i) => this.#left[i]);
+    this.#latencies = keep.map((i) => this.#latencies[i]);
     this.#stale = true;
   }
 }
@@ -154,11 +154,25 @@ class QueuedTransfers implements Transfers {
   }
 }
 
+/** Latency of a path: the sum over its channels. */
+export function pathLatencyNs(fabric: Fabric, path: readonly number[]): number {
+  let sum = 0;
+  for (const channel of path) sum += fabric.latency[channel];
+  return sum;
+}
+
+/** A message and its way. `latencyNs` only where it is not the sum over the path. */
+export interface Flow {
+  path: readonly number[];
+  readonly bytes: number;
+  latencyNs?: number;
+}
+
 /** Runs messages that all start at time 0 and returns when each arrives. */
-export function runTogether(fabric: Fabric, paths: readonly (readonly number[])[], bytes: readonly number[]): Float64Array {
+export function runTogether(fabric: Fabric, flows: readonly Flow[]): Float64Array {
   const transfers = makeTransfers(fabric);
-  const arrival = new Float64Array(paths.length);
-  for (let i = 0; i < paths.length; i++) transfers.start(i, paths[i], bytes[i], 0);
+  const arrival = new Float64Array(flows.length);
+  for (let i = 0; i < flows.length; i++) transfers.start(i, flows[i].path, flows[i].bytes, 0, flows[i].latencyNs);
   for (let time = transfers.nextTime(); time < Number.POSITIVE_INFINITY; time = transfers.nextTime()) {
     for (const id of transfers.advance(time)) arrival[id] = time;
   }
