@@ -46,7 +46,7 @@ export function proveSchedule(schedule: Schedule, limit = 8): Proof {
 
 function checkShape(schedule: Schedule, flaws: Flaw[], limit: number): number {
   const { nodes, lanes, chunks, buffers, steps } = schedule;
-  const streamLane = new Map<string, number>();
+  const streamLane = new Map<number, number>();
   let operations = 0;
   for (let node = 0; node < nodes; node++) {
     const lastStep = lanes.map(() => 0);
@@ -69,7 +69,8 @@ function checkShape(schedule: Schedule, flaws: Flaw[], limit: number): number {
       if (i.op !== 'multicast' && !(i.peer >= 0 && i.peer < nodes && (i.peer === node) === self))
         bad(`peer ${i.peer} is impossible`);
       if (isPost(i.op) || isTake(i.op)) {
-        const key = `${node} ${isPost(i.op)} ${i.op === 'multicast' ? '*' : i.peer} ${i.channel}`;
+        const peer = i.op === 'multicast' ? nodes : i.peer;
+        const key = ((node * 2 + (isPost(i.op) ? 1 : 0)) * (nodes + 1) + peer) * 256 + i.channel;
         const lane = streamLane.get(key) ?? i.lane;
         streamLane.set(key, lane);
         if (lane !== i.lane) bad(`lanes ${lane} and ${i.lane} share one stream, so its order is open`);
@@ -121,10 +122,12 @@ class Execution {
   /** Per lane: entries 0 .. lanes-1 operations known complete, then one entry per node: known to have entered. */
   readonly #clocks: Int32Array[] = [];
   readonly #positions: Int32Array;
-  /** Clocks kept for `after`s: per lane, completed count -> clock. Only counts somebody waits for. */
+  /** Clocks kept for `after`s: per lane, completed count -> clock. Only counts somebody waits for, until the last has passed. */
   readonly #kept: Map<number, Int32Array>[] = [];
-  readonly #wanted: Set<number>[] = [];
+  readonly #wanted: Map<number, number>[] = [];
   readonly #memory: History[][][] = [];
+  /** Clocks no longer needed; there are as many in use as messages in flight, but one per operation passes through. */
+  readonly #spare: Int32Array[] = [];
 
   constructor(schedule: Schedule, flaws: Flaw[], limit: number) {
     this.#schedule = schedule;
@@ -140,9 +143,13 @@ class Execution {
         clock[lanes + node] = 1;
         this.#clocks.push(clock);
         this.#kept.push(new Map());
-        this.#wanted.push(new Set());
+        this.#wanted.push(new Map());
       }
-      for (const i of schedule.program(node)) if (i.op === 'after') this.#wanted[node * this.#width + i.peer].add(i.count);
+      for (const i of schedule.program(node)) {
+        if (i.op !== 'after') continue;
+        const wanted = this.#wanted[node * this.#width + i.peer];
+        wanted.set(i.count, (wanted.get(i.count) ?? 0) + 1);
+      }
       this.#memory.push(schedule.buffers.map((_, id) => this.#chunksOf(node, id)));
     }
   }
@@ -168,7 +175,7 @@ class Execution {
     const outcome = runSchedule<Travel>(this.#schedule, {
       post: (node, i) => ({
         contents: isEmpty(i) ? [] : this.#read(node, i, node, i.buffer, i.first),
-        clock: this.#clockOf(node, i).slice(),
+        clock: this.#snapshot(this.#clockOf(node, i)),
       }),
       take: (node, i, travel, sender, sent) => this.#take(node, i, travel, sender, sent),
       move: (node, i) => this.#move(node, i),
@@ -185,6 +192,12 @@ class Execution {
     return this.#clocks[node * this.#width + i.lane];
   }
 
+  #snapshot(clock: Int32Array): Int32Array {
+    const copy = this.#spare.pop() ?? new Int32Array(clock.length);
+    copy.set(clock);
+    return copy;
+  }
+
   #flaw(kind: Flaw['kind'], node: number, i: Instruction, text: string): void {
     if (this.#flaws.length < this.#limit) this.#flaws.push({ kind, text: `${describe(node, i)}: ${text}` });
   }
@@ -193,12 +206,19 @@ class Execution {
     const lane = node * this.#width + i.lane;
     this.#positions[lane] = position + 1;
     this.#clocks[lane][lane] = position + 1;
-    if (this.#wanted[lane].has(position + 1)) this.#kept[lane].set(position + 1, this.#clocks[lane].slice());
+    if (this.#wanted[lane].has(position + 1)) this.#kept[lane].set(position + 1, this.#snapshot(this.#clocks[lane]));
   }
 
   #passed(node: number, i: Instruction): void {
-    const known = this.#kept[node * this.#width + i.peer].get(i.count);
-    if (known !== undefined) join(this.#clockOf(node, i), known);
+    const lane = node * this.#width + i.peer;
+    const known = this.#kept[lane].get(i.count);
+    if (known === undefined) return;
+    join(this.#clockOf(node, i), known);
+    const waiting = (this.#wanted[lane].get(i.count) ?? 1) - 1;
+    this.#wanted[lane].set(i.count, waiting);
+    if (waiting > 0) return;
+    this.#kept[lane].delete(i.count);
+    this.#spare.push(known);
   }
 
   #take(node: number, i: Instruction, travel: Travel, sender: number, sent: Instruction): void {
@@ -210,6 +230,7 @@ class Execution {
       else this.#store(node, i, node, i.buffer, i.first, travel.contents);
     }
     join(this.#clockOf(node, i), travel.clock);
+    if (sent.op !== 'multicast') this.#spare.push(travel.clock);
   }
 
   #move(node: number, i: Instruction): void {
