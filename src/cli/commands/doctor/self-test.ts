@@ -1,6 +1,6 @@
 /**
- * A loopback test with real data: two devices of one provider, every kind of operation, each verified. What passes here works between
- * processes too, since the provider makes no difference.
+ * A test with real data, each step verified: every kind of operation between two devices of this process, then READs out of another
+ * process, from memory of both kinds, because whether the kernel allows that cannot be known without trying.
  */
 
 import {
@@ -10,8 +10,12 @@ import {
   openDevice,
   type ProtectionDomain,
   type QueuePair,
+  type RemoteRegion,
   type SendWorkRequest,
 } from '../../../verbs/index.js';
+import { allowedCpus } from '../../cpus.js';
+import { ChildProgram } from '../bench/child-program.js';
+import type { TargetOffer } from './target-process.js';
 
 export interface SelfTestResult {
   readonly step: string;
@@ -116,6 +120,45 @@ function steps(a: Side, b: Side): [name: string, act: () => Promise<void>][] {
   return list;
 }
 
+const TARGET = new URL('./target-process.js', import.meta.url);
+
+/** The part with a second process. */
+async function readAcross(
+  provider: string,
+  sides: Side[],
+  attempt: (step: string, act: () => Promise<void>) => Promise<boolean>,
+): Promise<void> {
+  const text = 'verbena reads here';
+  const child = new ChildProgram(TARGET, { cpus: allowedCpus() });
+  try {
+    const side = await openSide(provider, 'verbena doctor');
+    sides.push(side);
+    let offer: TargetOffer | undefined;
+    const readFrom = async (region: RemoteRegion) => {
+      side.memory.bytes.fill(0, 0, text.length);
+      await complete(side, {
+        opcode: 'RDMA_READ',
+        sgl: [side.memory.slice(0, text.length)],
+        remoteAddr: region.addr,
+        rkey: region.rkey,
+      });
+      expect(Buffer.from(side.memory.bytes.subarray(0, text.length)).toString() === text, 'other bytes came back');
+    };
+    await attempt('connect to another process', async () => {
+      const given = await child.request<TargetOffer>('offer', { provider, text });
+      await child.request('connect', side.qp.address());
+      await side.qp.connect(given.qp);
+      offer = given;
+    });
+    if (!offer) return;
+    const { arena, ordinary } = offer;
+    if (!(await attempt('READ its arena memory', () => readFrom(arena)))) return;
+    if (ordinary) await attempt('READ its ordinary memory', () => readFrom(ordinary));
+  } finally {
+    await child.close();
+  }
+}
+
 /** Runs the steps in order; the first failure ends the test, because the queue pair is gone then. */
 export async function selfTest(provider: string): Promise<SelfTestResult[]> {
   const results: SelfTestResult[] = [];
@@ -140,6 +183,7 @@ export async function selfTest(provider: string): Promise<SelfTestResult[]> {
     });
     if (!connected) return results;
     for (const [step, act] of steps(sides[0], sides[1])) if (!(await attempt(step, act))) break;
+    await readAcross(provider, sides, attempt);
     return results;
   } finally {
     for (const { device } of sides) device.close();
