@@ -28,7 +28,7 @@
 #include "uv.h"
 #include "watch.h"
 
-#define MAX_ARGUMENTS 12
+#define MAX_ARGUMENTS 14
 
 /* A context that tells its peers when it ends: their attention words and bells. */
 typedef struct farewell {
@@ -498,7 +498,10 @@ static napi_value transfer_start_js(napi_env env, napi_callback_info info) {
   return pointer(env, t);
 }
 
-/* transferSubmit(transfer, parts: Float64Array [to, from, length, kind]*, count, pid, announcement, slot, entry: Int32Array(16), cq, ring, solicited, bell) */
+/*
+ * transferSubmit(transfer, parts: Float64Array [to, from, length, kind]*, count, pid, announcement, announce, serial, expected,
+ *                slot, entry: Int32Array(16), cq, ring, solicited, bell)
+ */
 static napi_value transfer_submit_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   size_t length;
@@ -511,13 +514,16 @@ static napi_value transfer_submit_js(napi_env env, napi_callback_info info) {
   }
   want.parts = parts;
   want.announcement = pointer_at(&c, 4);
-  want.slot = pointer_at(&c, 5);
-  void *entry = bytes_at(&c, 6, &length);
+  want.announce = int_at(&c, 5);
+  want.serial = pointer_at(&c, 6);
+  want.expected = int_at(&c, 7);
+  want.slot = pointer_at(&c, 8);
+  void *entry = bytes_at(&c, 9, &length);
   if (entry && length == 16) memcpy(want.entry, entry, sizeof want.entry);
-  want.cq = pointer_at(&c, 7);
-  want.ring = (uint32_t)number_at(&c, 8);
-  want.solicited = int_at(&c, 9);
-  want.cq_bell = int_at(&c, 10);
+  want.cq = pointer_at(&c, 10);
+  want.ring = (uint32_t)number_at(&c, 11);
+  want.solicited = int_at(&c, 12);
+  want.cq_bell = int_at(&c, 13);
   return number(env, transfer_submit(pointer_at(&c, 0), &want));
 }
 

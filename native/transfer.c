@@ -18,6 +18,7 @@ typedef struct request {
   int part;        /* next piece: index of the part ... */
   uint64_t offset; /* ... and where in it */
   int running;     /* pieces being copied right now */
+  int started;
   int error;
 } request;
 
@@ -51,6 +52,13 @@ static void finish(transfer *t, request *r) {
 static int step(transfer *t) {
   if (t->head == t->tail) return 0;
   request *r = &t->queue[t->head % QUEUE];
+  if (!r->started) {
+    r->started = 1;
+    if (r->want.announcement) {
+      __atomic_store_n(r->want.announcement, r->want.announce, __ATOMIC_SEQ_CST);
+      if (__atomic_load_n(r->want.serial, __ATOMIC_SEQ_CST) != r->want.expected) r->error = EACCES;
+    }
+  }
   if (r->part == r->want.count || r->error) {
     if (r->running > 0) return 0; /* somebody else copies the last piece */
     finish(t, r);

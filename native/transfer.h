@@ -30,7 +30,10 @@ typedef struct transfer_request {
   const transfer_part *parts; /* copied by submit */
   int count;
   pid_t pid;
-  int32_t *announcement; /* set to 0 at the end; NULL: none */
+  int32_t *announcement; /* the key in use: announced when the request starts, set to 0 at the end; NULL: none */
+  int32_t announce;
+  const int32_t *serial; /* must still hold `expected` after announcing, else the key was revoked: EACCES */
+  int32_t expected;
   int32_t *slot;         /* 16 words of a completion entry in the receiver's memory; NULL: none */
   int32_t entry[16];     /* what goes there; word 0, the sequence, is stored last */
   int32_t *cq;           /* head of the receiver's completion queue, for notify_queue */

@@ -1,10 +1,29 @@
-/** placeholder until the provider lands in the next commit */
+/**
+ * The shm provider: RDMA between the processes, threads and objects of one host, on shared memory. Works everywhere Linux does.
+ */
+
+import { VerbsError } from '../../errors.js';
 import type { Provider } from '../../open-device.js';
+import { ShmDevice } from './device.js';
+import { openDoor } from './door.js';
+
 export const shmProvider: Provider = {
   name: 'shm',
-  summary: '',
-  unavailable: async () => 'not built',
-  open: async () => {
-    throw new Error();
+  summary: 'shared memory between the processes of one host; the initiator plays the NIC',
+
+  async unavailable() {
+    if (process.platform !== 'linux') return `it needs Linux, and this is ${process.platform}.`;
+    try {
+      openDoor();
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  },
+
+  async open(device, options) {
+    if (device !== undefined)
+      throw new VerbsError('VERBS_NO_DEVICE', `shm has one device without a name: open 'shm', not 'shm:${device}'`);
+    return new ShmDevice(options);
   },
 };

@@ -1,0 +1,105 @@
+/**
+ * The arena: memory that peers can map. Small blocks come from slabs, in powers of two; a large block is a segment of its own.
+ *
+ * ```
+ *   slab (2 MiB segment)  [ 64 | 64 | 128 | 4096 ............ | free ....... ]   carved from the left, freed blocks wait in a list per size
+ * ```
+ */
+
+import type { Control } from './control.js';
+import type { Door } from './door.js';
+import { createSegment, type Segment, type SegmentOptions } from './segment.js';
+
+const SLAB_BYTES = 2 << 20;
+const LARGEST_SMALL = 256 << 10;
+const PAGE = 4096;
+const HUGE_PAGE = 2 << 20;
+
+/** A piece of arena memory. */
+export interface Block {
+  readonly segment: Segment;
+  /** Number of the segment in the control segment's table. */
+  readonly segmentIndex: number;
+  /** Bytes from the start of the segment. */
+  readonly offset: number;
+  readonly length: number;
+  /** Size class, or -1 for a segment of its own. */
+  readonly order: number;
+}
+
+export class Arena {
+  readonly #door: Door;
+  readonly #control: Control;
+  readonly #directory: string | undefined;
+  readonly #free: Block[][] = [];
+  readonly #own = new Set<Block>();
+  readonly #slabs: Segment[] = [];
+  #slab: Segment | undefined;
+  #slabIndex = 0;
+  #slabUsed = 0;
+
+  constructor(door: Door, control: Control, directory: string | undefined) {
+    this.#door = door;
+    this.#control = control;
+    this.#directory = directory;
+  }
+
+  /** Zeroed memory. Throws VERBS_NO_MEMORY. */
+  take(length: number, options: SegmentOptions = {}): Block {
+    if (length > LARGEST_SMALL || options.hugePages || options.onDemand) return this.#takeSegment(length, options);
+    const order = Math.max(6, 32 - Math.clz32(Math.max(1, length) - 1));
+    const reused = this.#free[order]?.pop();
+    if (reused) {
+      reused.segment.u8.fill(0, reused.offset, reused.offset + reused.length);
+      return reused;
+    }
+    const size = 2 ** order;
+    if (!this.#slab || this.#slabUsed + size > SLAB_BYTES) {
+      this.#slab = createSegment(this.#door, 'verbena-arena', SLAB_BYTES, { directory: this.#directory });
+      this.#slabs.push(this.#slab);
+      this.#slabIndex = this.#control.addSegment(this.#slab);
+      this.#slabUsed = 0;
+    }
+    // Blocks of a page and more start on a page; smaller ones on their own size.
+    const align = Math.min(size, PAGE);
+    const offset = (this.#slabUsed + align - 1) & ~(align - 1);
+    if (offset + size > SLAB_BYTES) {
+      this.#slab = undefined;
+      return this.take(length, options);
+    }
+    this.#slabUsed = offset + size;
+    return { segment: this.#slab, segmentIndex: this.#slabIndex, offset, length: size, order };
+  }
+
+  give(block: Block): void {
+    if (block.order >= 0) {
+      let list = this.#free[block.order];
+      if (!list) {
+        list = [];
+        this.#free[block.order] = list;
+      }
+      list.push(block);
+      return;
+    }
+    this.#own.delete(block);
+    this.#control.removeSegment(block.segmentIndex);
+    this.#door.addon.release(block.segment.fd, 0, block.segment.length);
+    block.segment.close(this.#door);
+  }
+
+  close(): void {
+    for (const block of this.#own) block.segment.close(this.#door);
+    for (const slab of this.#slabs) slab.close(this.#door);
+    this.#own.clear();
+    this.#slabs.length = 0;
+  }
+
+  #takeSegment(length: number, options: SegmentOptions): Block {
+    const unit = options.hugePages ? HUGE_PAGE : PAGE;
+    const size = Math.max(unit, Math.ceil(length / unit) * unit);
+    const segment = createSegment(this.#door, 'verbena-arena', size, { ...options, directory: this.#directory });
+    const block: Block = { segment, segmentIndex: this.#control.addSegment(segment), offset: 0, length: size, order: -1 };
+    this.#own.add(block);
+    return block;
+  }
+}

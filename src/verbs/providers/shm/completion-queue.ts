@@ -1,0 +1,428 @@
+/**
+ * The completion queue of the shm provider: one ring of its own for sends, and a receive ring per queue pair that its peers fill.
+ *
+ * ```
+ *   own posts ────────────> [ local ring: typed arrays of this thread ]──┐
+ *   peer A ──> [ receive ring of QP 1, shared memory, one producer ]─────┼──> poll(wcs)
+ *   peer B ──> [ receive ring of QP 2 ]──────────────────────────────────┘
+ * ```
+ * Every ring has one producer, so a peer killed in the middle wedges nobody. Up to 16 rings are looked at one by one; above that producers keep a
+ * bitmap of the rings that may hold something. Both ways a producer publishes first and then looks at the queue's word, so nothing is lost in between.
+ */
+
+import { CompletionQueue, type CqInit, type Moderation } from '../../completion-queue.js';
+import { VerbsError } from '../../errors.js';
+import { COMPLETION_OPCODES } from '../../opcode.js';
+import { type Cause, statusMeaning, statusName } from '../../status.js';
+import type { WorkCompletions } from '../../work-completions.js';
+import type { ShmCompletionThread } from './completion-thread.js';
+import type { ShmDevice } from './device.js';
+import {
+  ARMED_ANY,
+  ARMED_SOLICITED,
+  C_ERRORS,
+  C_RECEIVED,
+  C_RECEIVED_BYTES,
+  CQ_BIT_WORDS,
+  CQ_BITS,
+  CQ_DEPTH,
+  CQ_MODERATION_COUNT,
+  CQ_MODERATION_PERIOD,
+  CQ_OVERRUN,
+  CQ_PENDING,
+  CQ_READY,
+  CQ_THREAD_ARMED,
+  CQ_WORD,
+  CQ_WORDS,
+  CQS,
+  H_ATTENTION,
+  KEEP_BITMAP,
+} from './layout.js';
+import type { ShmQueuePair } from './queue-pair.js';
+import type { ReceiveRing } from './receive-ring.js';
+
+/** More rings than this are found by the bitmap. */
+const SCAN_AT_MOST = 16;
+const CAUSES = 1024;
+
+export class ShmCompletionQueue extends CompletionQueue {
+  readonly device: ShmDevice;
+  readonly number: number;
+  /** Word index of the head in the control segment. */
+  readonly at: number;
+  readonly rings: (ReceiveRing | undefined)[] = [];
+  users = 0;
+  /** Set when it overran: polling throws. */
+  failed = false;
+  readonly #i32: Int32Array;
+  readonly #mask: number;
+  readonly #id: Float64Array;
+  readonly #status: Uint8Array;
+  readonly #opcode: Uint8Array;
+  readonly #byteLen: Uint32Array;
+  readonly #imm: Uint32Array;
+  readonly #srcQp: Uint32Array;
+  readonly #flags: Uint8Array;
+  readonly #causeId: Uint32Array;
+  readonly #qp: (ShmQueuePair | undefined)[];
+  /** Position in the send queue that this completion frees, or -1 for a receive. */
+  readonly #sqPosition: Int32Array;
+  #head = 0;
+  #tail = 0;
+  #turn = 0;
+  #closed = false;
+  #bitmap = false;
+  readonly #marked: Int32Array = new Int32Array(CQ_BIT_WORDS);
+  #armed = 0;
+  #signalling = false;
+  #periodTimer: NodeJS.Timeout | undefined;
+  readonly #causes: (Cause | undefined)[] = [];
+  #lastCause = 0;
+  readonly #thread: ShmCompletionThread | undefined;
+
+  constructor(device: ShmDevice, init: CqInit) {
+    super(init);
+    this.device = device;
+    this.#i32 = device.i32;
+    this.number = device.cqPool.take();
+    this.at = CQS + this.number * CQ_WORDS;
+    const size = 1 << (32 - Math.clz32(Math.max(1, this.depth - 1)));
+    this.#mask = size - 1;
+    this.#id = new Float64Array(size);
+    this.#status = new Uint8Array(size);
+    this.#opcode = new Uint8Array(size);
+    this.#byteLen = new Uint32Array(size);
+    this.#imm = new Uint32Array(size);
+    this.#srcQp = new Uint32Array(size);
+    this.#flags = new Uint8Array(size);
+    this.#causeId = new Uint32Array(size);
+    this.#sqPosition = new Int32Array(size);
+    this.#qp = new Array(size).fill(undefined);
+    this.#i32.fill(0, this.at, this.at + CQ_WORDS);
+    this.#i32[this.at + CQ_DEPTH] = this.depth;
+    this.#i32[this.at + CQ_MODERATION_COUNT] = 1;
+    device.noteCq(this);
+    this.#thread = init.thread as ShmCompletionThread | undefined;
+    if (this.#thread) {
+      this.#keepBitmap();
+      this.#thread.add(this);
+    }
+  }
+
+  /** Adds the receive ring of a queue pair; returns its number, which peers use for the bitmap and which therefore never moves. */
+  addRing(ring: ReceiveRing): number {
+    const known = this.rings.indexOf(ring);
+    if (known >= 0) return known;
+    const hole = this.rings.indexOf(undefined);
+    const at = hole >= 0 ? hole : this.rings.length;
+    this.rings[at] = ring;
+    if (this.rings.length > SCAN_AT_MOST) this.#keepBitmap();
+    return at;
+  }
+
+  removeRing(ring: ReceiveRing): void {
+    const at = this.rings.indexOf(ring);
+    if (at >= 0) this.rings[at] = undefined;
+  }
+
+  #keepBitmap(): void {
+    if (this.#bitmap) return;
+    this.#bitmap = true;
+    Atomics.or(this.#i32, this.at + CQ_WORD, KEEP_BITMAP);
+    this.#marked.fill(-1); // what was published before anybody kept the bitmap is found by one full look
+  }
+
+  poll(wcs: WorkCompletions): number {
+    const device = this.device;
+    if (Atomics.load(this.#i32, H_ATTENTION) !== device.attention || device.busy !== 0) device.progress();
+    if (this.#closed || this.failed) this.#refuse();
+    const capacity = wcs.capacity;
+    let n = 0;
+    while (n < capacity && this.#head !== this.#tail) this.#takeLocal(wcs, n++);
+    if (n === capacity) return n;
+    const rings = this.rings;
+    const count = rings.length;
+    if (this.#bitmap) return this.#pollMarked(wcs, n);
+    if (count === 1) {
+      const ring = rings[0];
+      while (ring !== undefined && n < capacity) {
+        const qp = ring.take(wcs, n);
+        if (qp === undefined) return n;
+        n += this.#arrived(wcs, n, qp);
+      }
+      return n;
+    }
+    for (let i = 0; i < count && n < capacity; i++) {
+      const at = this.#turn + i;
+      const ring = rings[at < count ? at : at - count];
+      while (ring !== undefined && n < capacity) {
+        const qp = ring.take(wcs, n);
+        if (qp === undefined) break;
+        n += this.#arrived(wcs, n, qp);
+      }
+    }
+    if (n === capacity && count > 0) this.#turn = (this.#turn + 1) % count;
+    return n;
+  }
+
+  #pollMarked(wcs: WorkCompletions, start: number): number {
+    const i32 = this.#i32;
+    let n = start;
+    if (Atomics.load(i32, this.at + CQ_READY) !== 0) {
+      Atomics.store(i32, this.at + CQ_READY, 0);
+      for (let w = 0; w < CQ_BIT_WORDS; w++) {
+        if (Atomics.load(i32, this.at + CQ_BITS + w) !== 0) this.#marked[w] |= Atomics.exchange(i32, this.at + CQ_BITS + w, 0);
+      }
+    }
+    const rings = this.rings;
+    for (let w = 0; w < CQ_BIT_WORDS; w++) {
+      while (this.#marked[w] !== 0) {
+        const bit = 31 - Math.clz32(this.#marked[w] & -this.#marked[w]);
+        // Rings beyond 1,024 share bits.
+        for (let r = w * 32 + bit; r < rings.length; r += CQ_BIT_WORDS * 32) {
+          for (;;) {
+            if (n === wcs.capacity) return n;
+            const qp = rings[r]?.take(wcs, n);
+            if (qp === undefined) break;
+            n += this.#arrived(wcs, n, qp);
+          }
+        }
+        this.#marked[w] &= ~(1 << bit);
+      }
+    }
+    return n;
+  }
+
+  /** A receive completion was taken into entry n. Returns 1, or 0 when it belongs to another queue (shared receive queues). */
+  #arrived(wcs: WorkCompletions, n: number, qp: ShmQueuePair): number {
+    const status = wcs.status[n];
+    qp.count(C_RECEIVED, 1);
+    if (status === 0) {
+      qp.count(C_RECEIVED_BYTES, wcs.byteLen[n]);
+    } else {
+      qp.count(C_ERRORS, 1);
+      if (wcs.causeId[n] === 0) {
+        wcs.causeId[n] = this.explain(status, qp, wcs.id[n], wcs.opcode[n], '');
+        qp.failed(status, wcs.causeId[n]);
+      }
+    }
+    const home = qp.recvCq as ShmCompletionQueue;
+    if (home === this) return 1;
+    home.push(qp, -1, wcs.id[n], status, wcs.opcode[n], wcs.byteLen[n], wcs.causeId[n], wcs.imm[n], wcs.srcQp[n], wcs.flags[n]);
+    return 0;
+  }
+
+  #takeLocal(wcs: WorkCompletions, n: number): void {
+    const i = this.#head & this.#mask;
+    const qp = this.#qp[i] as ShmQueuePair;
+    wcs.id[n] = this.#id[i];
+    wcs.status[n] = this.#status[i];
+    wcs.opcode[n] = this.#opcode[i];
+    wcs.byteLen[n] = this.#byteLen[i];
+    wcs.imm[n] = this.#imm[i];
+    wcs.srcQp[n] = this.#srcQp[i];
+    wcs.flags[n] = this.#flags[i];
+    wcs.causeId[n] = this.#causeId[i];
+    wcs.qpNum[n] = qp.qpNum;
+    const position = this.#sqPosition[i];
+    if (position >= 0) qp.sqDone = (position + 1) & 0x7fffffff;
+    this.#head = (this.#head + 1) | 0;
+  }
+
+  /** A completion of this context's own making. `sqPosition`: the send it finishes, or -1. */
+  push(
+    qp: ShmQueuePair,
+    sqPosition: number,
+    id: number,
+    status: number,
+    opcode: number,
+    byteLen: number,
+    causeId: number,
+    imm = 0,
+    srcQp = 0,
+    flags = 0,
+  ): void {
+    if (((this.#tail - this.#head) | 0) >= this.depth) {
+      this.overrun();
+      return;
+    }
+    const i = this.#tail & this.#mask;
+    this.#qp[i] = qp;
+    this.#id[i] = id;
+    this.#status[i] = status;
+    this.#opcode[i] = opcode;
+    this.#byteLen[i] = byteLen;
+    this.#causeId[i] = causeId;
+    this.#sqPosition[i] = sqPosition;
+    this.#imm[i] = imm;
+    this.#srcQp[i] = srcQp;
+    this.#flags[i] = flags;
+    this.#tail = (this.#tail + 1) | 0;
+    if (this.#armed !== 0 && (this.#armed === ARMED_ANY || status !== 0)) this.#announceLocal();
+  }
+
+  /** More completions than the queue holds: it fails, and its queue pairs with it. */
+  overrun(): void {
+    if (this.failed) return;
+    this.failed = true;
+    this.device.raise({
+      type: 'CQ_ERR',
+      words: `a completion queue of ${this.depth} entries overran: poll more often or make it deeper`,
+    });
+    this.device.failQueuePairsOf(this);
+    this.signal();
+  }
+
+  /** Called by the device when attention was asked for: a sender may have found the queue full. */
+  checkOverrun(): void {
+    if (Atomics.load(this.#i32, this.at + CQ_OVERRUN) !== 0) this.overrun();
+  }
+
+  isReady(): boolean {
+    const device = this.device;
+    if (Atomics.load(this.#i32, H_ATTENTION) !== device.attention || device.busy !== 0) device.progress();
+    if (this.#head !== this.#tail || this.failed || this.#closed) return true;
+    if (this.#bitmap) {
+      if (Atomics.load(this.#i32, this.at + CQ_READY) !== 0) return true;
+      for (let w = 0; w < CQ_BIT_WORDS; w++) {
+        if (this.#marked[w] === 0) continue;
+        for (let r = w * 32; r < this.rings.length; r++) {
+          if (((r >> 5) & (CQ_BIT_WORDS - 1)) === w && (this.#marked[w] >>> (r & 31)) & 1 && this.rings[r]?.isReady())
+            return true;
+        }
+      }
+      return this.#flushReady();
+    }
+    for (let i = 0; i < this.rings.length; i++) if (this.rings[i]?.isReady()) return true;
+    return false;
+  }
+
+  #flushReady(): boolean {
+    return this.rings.some((ring) => ring?.flushing && ring.isReady());
+  }
+
+  requestNotify(solicitedOnly = false): void {
+    if (this.#closed) this.#refuse();
+    this.#armed = solicitedOnly && this.#armed !== ARMED_ANY ? ARMED_SOLICITED : ARMED_ANY;
+    this.#i32[this.at + CQ_PENDING] = 0;
+    this.device.sleeping();
+    if (this.#thread?.awake && !solicitedOnly) {
+      Atomics.store(this.#i32, this.at + CQ_THREAD_ARMED, 1);
+      if (!this.#thread.awake) Atomics.or(this.#i32, this.at + CQ_WORD, ARMED_ANY);
+      return;
+    }
+    Atomics.or(this.#i32, this.at + CQ_WORD, solicitedOnly ? ARMED_SOLICITED : ARMED_ANY);
+  }
+
+  moderate(moderation: Moderation): void {
+    const { count = 1, periodUs = 0 } = moderation;
+    for (const [name, value, low] of [
+      ['count', count, 1],
+      ['periodUs', periodUs, 0],
+    ] as const) {
+      if (!Number.isInteger(value) || value < low || value > 65535) {
+        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to 65535: got ${String(value)}`);
+      }
+    }
+    this.#i32[this.at + CQ_MODERATION_PERIOD] = periodUs;
+    Atomics.store(this.#i32, this.at + CQ_MODERATION_COUNT, count);
+  }
+
+  /** Somebody rang. Wakes the waiters when the queue was armed and the event is due. */
+  rang(): void {
+    if (this.#armed === 0) return;
+    const i32 = this.#i32;
+    const word = Atomics.load(i32, this.at + CQ_WORD);
+    const stillArmed = (word & (ARMED_ANY | ARMED_SOLICITED)) !== 0 || Atomics.load(i32, this.at + CQ_THREAD_ARMED) !== 0;
+    if (stillArmed && !this.failed && !this.#closed) {
+      const period = i32[this.at + CQ_MODERATION_PERIOD];
+      if (period > 0 && i32[this.at + CQ_PENDING] > 0) {
+        this.#periodTimer ??= setTimeout(() => this.#due(), Math.max(1, period / 1000));
+        return;
+      }
+      // Not from a sender: a death, a finished transfer or a deferred request may have put something here.
+      if (i32[this.at + CQ_MODERATION_COUNT] > 1 || this.#armed === ARMED_SOLICITED || !this.isReady()) {
+        if (!this.failed && this.#head === this.#tail && !this.#flushReady()) return;
+      }
+    }
+    this.#due();
+  }
+
+  #due(): void {
+    clearTimeout(this.#periodTimer);
+    this.#periodTimer = undefined;
+    if (this.#armed === 0) return;
+    this.#armed = 0;
+    Atomics.and(this.#i32, this.at + CQ_WORD, ~(ARMED_ANY | ARMED_SOLICITED));
+    Atomics.store(this.#i32, this.at + CQ_THREAD_ARMED, 0);
+    this.#thread?.traffic();
+    this.signal();
+  }
+
+  /** A completion of one's own: counted like a sender's for moderation, and delivered from a clean stack. */
+  #announceLocal(): void {
+    const i32 = this.#i32;
+    const count = i32[this.at + CQ_MODERATION_COUNT];
+    if (count > 1) {
+      const pending = Atomics.add(i32, this.at + CQ_PENDING, 1) + 1;
+      if (pending < count) {
+        const period = i32[this.at + CQ_MODERATION_PERIOD];
+        if (period > 0) this.#periodTimer ??= setTimeout(() => this.#due(), Math.max(1, period / 1000));
+        return;
+      }
+    }
+    if (this.#signalling) return;
+    this.#signalling = true;
+    queueMicrotask(() => {
+      this.#signalling = false;
+      this.#due();
+    });
+  }
+
+  /** Keeps a cause under a number. */
+  explain(status: number, qp: ShmQueuePair, wrId: number, opcode: number, words: string): number {
+    this.#lastCause++;
+    this.#causes[this.#lastCause % CAUSES] = {
+      status: statusName(status),
+      qpNum: qp.qpNum,
+      wrId,
+      opcode: COMPLETION_OPCODES[opcode],
+      peer: qp.peerName,
+      words: words === '' ? statusMeaning(status) : words,
+    };
+    return this.#lastCause;
+  }
+
+  cause(causeId: number): Cause | undefined {
+    return causeId > this.#lastCause - CAUSES && causeId <= this.#lastCause ? this.#causes[causeId % CAUSES] : undefined;
+  }
+
+  protected hold(on: boolean): void {
+    this.device.hold(this, on);
+  }
+
+  #refuse(): never {
+    if (this.#closed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    throw new VerbsError(
+      'VERBS_ILLEGAL',
+      `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
+    );
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    if (this.users > 0)
+      throw new VerbsError('VERBS_BUSY', `${this.users} queue pairs use this completion queue: close them first`);
+    this.shut();
+  }
+
+  /** Closes without asking: the device is going. */
+  shut(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#periodTimer);
+    this.#thread?.remove(this);
+    this.device.forgetCq(this);
+    this.signal();
+  }
+}

@@ -1,0 +1,632 @@
+/**
+ * An shm device: one context of this thread. It owns the control segment, the arena and the peers, and carries deferred work forward.
+ *
+ * ```
+ *   poll ──> attention changed, or work pending? ──> progress: deaths, faults blamed on us, overruns, finished transfers, retries
+ *   bell (a pipe in the event loop) ──> progress ──> wake the queues that were armed
+ * ```
+ */
+
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { basename } from 'node:path';
+import { CompletionChannel, type CompletionQueue, type CompletionThread, type CqInit } from '../../completion-queue.js';
+import type { Connection, ConnectOptions, Listener } from '../../connection.js';
+import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
+import { VerbsError } from '../../errors.js';
+import type { MemoryKind, RemoteRegion } from '../../memory-region.js';
+import type { ProtectionDomain } from '../../protection-domain.js';
+import type { QpAddress, QueuePair } from '../../queue-pair.js';
+import { Arena, type Block } from './arena.js';
+import { ShmCompletionQueue } from './completion-queue.js';
+import { ShmCompletionThread } from './completion-thread.js';
+import { connectTo, listenOn } from './connection.js';
+import { Control, IndexPool } from './control.js';
+import { type Door, openDoor, systemError } from './door.js';
+import { EventQueue } from './event-queue.js';
+import {
+  C_BYTES,
+  C_COPIED,
+  C_ERRORS,
+  C_OPERATIONS,
+  C_SYSTEM_CALLS,
+  CONTROL_BYTES,
+  CQ_MAX,
+  H_ACKNOWLEDGED,
+  H_ATTENTION,
+  H_BELL,
+  H_CQ_HIGH,
+  H_QP_HIGH,
+  H_RETIRED_F64,
+  H_SEGMENT_BYTES_F64,
+  H_STATE,
+  KIND_MAPPED,
+  QP_MAX,
+  QP_REMOTE_FAULT,
+  REGION_MAX,
+  STATE_LIVE,
+  WATCH_MAX,
+  WATCH_WORDS,
+} from './layout.js';
+import type { ShmMemoryRegion } from './memory-region.js';
+import { Mover } from './mover.js';
+import { Multicast } from './multicast.js';
+import { openPeer, Peer } from './peer.js';
+import { ShmProtectionDomain } from './protection-domain.js';
+import { MTU, type ShmQueuePair } from './queue-pair.js';
+import type { ReceiveRing } from './receive-ring.js';
+import { Segment } from './segment.js';
+import type { SendRequest } from './send-request.js';
+import type { ShmSharedReceiveQueue } from './shared-receive-queue.js';
+import type { Target } from './target.js';
+import { type TransferJob, Transfers } from './transfers.js';
+
+const CAPABILITIES: Capabilities = {
+  qpTypes: ['RC', 'UC', 'UD', 'DCI', 'DCT'],
+  maxInline: 4096,
+  maxSge: 64,
+  maxMessage: 2 ** 31 - 1,
+  maxQpWr: 65536,
+  mtu: MTU,
+  atomics: 'global',
+  srq: true,
+  multicast: true,
+  dc: true,
+  onDemand: true,
+  umr: true,
+  memoryWindows: false,
+  privateMemory: true,
+  mappedFiles: true,
+  directAccess: true,
+  peerDeath: true,
+  virtualTime: false,
+};
+
+const KNOWN_OPTIONS = ['name', 'transferThreshold', 'segmentDirectory'];
+const SCRATCH_BYTES = MTU + 64;
+const PAGE = 4096;
+
+/** Where a buffer of this device lies. */
+interface Home {
+  readonly kind: MemoryKind;
+  readonly segment: Segment;
+  readonly segmentIndex: number;
+  readonly offset: number;
+}
+
+/** A ring of a closed queue that a sender may still be writing into. */
+interface Limbo {
+  readonly ring: ReceiveRing;
+  readonly peer: Peer | undefined;
+  readonly attention: number;
+}
+
+export class ShmDevice implements Device {
+  readonly provider = 'shm';
+  readonly name: string;
+  readonly gid: string;
+  readonly capabilities = CAPABILITIES;
+  readonly door: Door;
+  readonly control: Control;
+  readonly i32: Int32Array;
+  readonly f64: Float64Array;
+  readonly arena: Arena;
+  readonly mover: Mover;
+  readonly multicast: Multicast;
+  readonly transferThreshold: number;
+  readonly regionPool = new IndexPool(REGION_MAX, 'memory regions');
+  readonly qpPool = new IndexPool(QP_MAX, 'queue pairs');
+  readonly cqPool = new IndexPool(CQ_MAX, 'completion queues');
+  readonly #watchPool = new IndexPool(WATCH_MAX, 'watched peers');
+  readonly regions = new Map<number, ShmMemoryRegion>();
+  readonly queuePairs = new Map<number, ShmQueuePair>();
+  readonly completionQueues = new Set<ShmCompletionQueue>();
+  readonly srqs = new Set<ShmSharedReceiveQueue>();
+  /** Words of a completion entry for the transfer thread. */
+  readonly entry = new Int32Array(16);
+  readonly bellFd: number;
+  /** Attention value that was looked after. */
+  attention = 0;
+  /** Not 0 while something waits to be carried forward: pending requests, transfers, rings in limbo. */
+  busy = 0;
+  readonly #bell: number;
+  readonly #farewell: number;
+  #watch = 0;
+  readonly #self: Peer;
+  readonly #peers = new Map<string, Peer>();
+  readonly #unsettled = new Set<ShmQueuePair>();
+  readonly #limbo: Limbo[] = [];
+  readonly #transfers: Transfers;
+  readonly #events = new EventQueue();
+  readonly #homes = new WeakMap<ArrayBuffer, Home & { block?: Block }>();
+  readonly #collected: FinalizationRegistry<Block>;
+  readonly #threads = new Set<ShmCompletionThread>();
+  readonly #files: Segment[] = [];
+  readonly #pds = new Set<ShmProtectionDomain>();
+  readonly #holders = new Set<object>();
+  readonly #scratch: Block;
+  #pdNumber = 0;
+  #ticker: NodeJS.Timeout | undefined;
+  #progressing = false;
+  #closed = false;
+
+  constructor(options: DeviceOptions) {
+    for (const name of Object.keys(options)) {
+      if (!KNOWN_OPTIONS.includes(name))
+        throw new VerbsError('VERBS_INVALID', `shm has no option '${name}': it has ${KNOWN_OPTIONS.join(', ')}`);
+    }
+    const threshold = options.transferThreshold ?? 1 << 20;
+    if (!(threshold >= 4096))
+      throw new VerbsError('VERBS_INVALID', `transferThreshold must be at least 4096 bytes: got ${String(threshold)}`);
+    this.transferThreshold = threshold;
+    this.name = options.name ?? basename(process.argv[1] ?? 'node');
+    this.door = openDoor();
+    this.control = new Control(this.door, this.name);
+    this.gid = this.control.gid;
+    this.i32 = this.control.segment.i32;
+    this.f64 = this.control.segment.f64;
+    const bell = this.door.addon.bellOpen(() => this.#rang());
+    if (typeof bell === 'number') throw systemError(bell, 'cannot make a pipe');
+    this.#bell = bell[0];
+    this.bellFd = bell[1];
+    this.i32[H_BELL] = this.bellFd;
+    this.#farewell = this.door.addon.farewellOpen(this.addressOfWord(H_STATE));
+    this.arena = new Arena(this.door, this.control, options.segmentDirectory);
+    this.mover = new Mover(this.door);
+    this.multicast = new Multicast(this);
+    this.#transfers = new Transfers(this);
+    this.#collected = new FinalizationRegistry((block) => {
+      if (!this.#closed) this.arena.give(block);
+    });
+    this.#self = new Peer(this.door, this.gid, this.control.id, this.control.segment, this.bellFd, (index) =>
+      this.control.segments.get(index),
+    );
+    this.#self.enlist(this.control.id, this.control.startTime);
+    this.#scratch = this.arena.take(SCRATCH_BYTES);
+  }
+
+  /** Address of a word of the control segment. */
+  addressOfWord(word: number): number {
+    return this.control.segment.address + word * 4;
+  }
+
+  // ---- objects ----
+
+  allocPd(): ProtectionDomain {
+    this.#check();
+    const pd = new ShmProtectionDomain(this, ++this.#pdNumber);
+    this.#pds.add(pd);
+    return pd;
+  }
+
+  forgetPd(pd: ShmProtectionDomain): void {
+    this.#pds.delete(pd);
+  }
+
+  createCq(init: CqInit = {}): CompletionQueue {
+    this.#check();
+    return new ShmCompletionQueue(this, init);
+  }
+
+  createCompletionChannel(): CompletionChannel {
+    this.#check();
+    return new CompletionChannel();
+  }
+
+  createCompletionThread(options: { cpu?: number; numaNode?: number } = {}): CompletionThread {
+    this.#check();
+    const thread = new ShmCompletionThread(this, options);
+    this.#threads.add(thread);
+    return thread;
+  }
+
+  noteCq(cq: ShmCompletionQueue): void {
+    this.completionQueues.add(cq);
+    this.i32[H_CQ_HIGH] = this.cqPool.high;
+  }
+
+  forgetCq(cq: ShmCompletionQueue): void {
+    this.completionQueues.delete(cq);
+    this.cqPool.give(cq.number);
+  }
+
+  noteQp(qp: ShmQueuePair): void {
+    this.queuePairs.set(qp.qpNum, qp);
+    this.i32[H_QP_HIGH] = this.qpPool.high;
+  }
+
+  forgetQp(qp: ShmQueuePair): void {
+    this.queuePairs.delete(qp.qpNum);
+    this.qpPool.give(qp.qpNum);
+  }
+
+  /** A live region by its local key. */
+  findRegion(lkey: number): ShmMemoryRegion | undefined {
+    const region = this.regions.get(lkey >>> 8);
+    return region && region.lkey === lkey && region.live ? region : undefined;
+  }
+
+  // ---- memory ----
+
+  alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
+    this.#check();
+    if (!Number.isSafeInteger(byteLength) || byteLength < 1) {
+      throw new VerbsError('VERBS_INVALID', `alloc needs a number of bytes from 1 on: got ${String(byteLength)}`);
+    }
+    const block = this.arena.take(byteLength, options);
+    const buffer = this.door.addon.view(block.segment.mapping, block.offset, byteLength);
+    this.#homes.set(buffer, {
+      kind: 'arena',
+      segment: block.segment,
+      segmentIndex: block.segmentIndex,
+      offset: block.offset,
+      block,
+    });
+    this.#collected.register(buffer, block, buffer);
+    return buffer;
+  }
+
+  free(memory: ArrayBuffer): void {
+    const home = this.#homes.get(memory);
+    if (!home?.block) throw new VerbsError('VERBS_INVALID', 'this is not memory of device.alloc, or it was freed already');
+    for (const region of this.regions.values()) {
+      if (region.bytes.buffer === memory)
+        throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister the region first');
+    }
+    this.#homes.delete(memory);
+    this.#collected.unregister(memory);
+    this.arena.give(home.block);
+  }
+
+  mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
+    this.#check();
+    const { writable = false, offset = 0 } = options;
+    if (!Number.isInteger(offset) || offset < 0 || offset % PAGE !== 0) {
+      throw new VerbsError('VERBS_INVALID', `offset must be a multiple of ${PAGE}: got ${String(offset)}`);
+    }
+    let fd: number;
+    try {
+      fd = openSync(path, writable ? 'r+' : 'r');
+    } catch (error) {
+      throw new VerbsError('VERBS_SYSTEM', `cannot open ${path}: ${(error as Error).message}`, { cause: error });
+    }
+    const size = fstatSync(fd).size;
+    const length = options.length ?? size - offset;
+    if (!(Number.isInteger(length) && length >= 1 && offset + length <= size)) {
+      closeSync(fd);
+      throw new VerbsError('VERBS_INVALID', `${path} has ${size} bytes: bytes ${offset} to ${offset + length} are not all there`);
+    }
+    // Peers map the file from its start, so the segment does too.
+    const segment = new Segment(this.door, fd, 0, offset + length, writable, true);
+    this.#files.push(segment);
+    const segmentIndex = this.control.addSegment(segment);
+    const buffer = this.door.addon.view(segment.mapping, offset, length);
+    this.#homes.set(buffer, { kind: 'file', segment, segmentIndex, offset });
+    return buffer;
+  }
+
+  /** Where a buffer lies in this device's segments, or undefined for memory of the process. */
+  locate(buffer: ArrayBuffer): Home | undefined {
+    return this.#homes.get(buffer);
+  }
+
+  /** Address of a block that holds these bytes until the next call. */
+  scratch(bytes: Uint8Array): number {
+    this.#scratch.segment.u8.set(bytes, this.#scratch.offset);
+    return this.#scratch.segment.address + this.#scratch.offset;
+  }
+
+  directAccess(address: QpAddress, remote: RemoteRegion): Uint8Array {
+    const peer = this.peer(address.av.gid);
+    const ref = peer.resolve(remote.rkey);
+    const offset = ref ? remote.addr - ref.address : 0;
+    if (!ref || offset < 0 || offset + remote.length > ref.length) {
+      throw new VerbsError(
+        'VERBS_INVALID',
+        `the key 0x${remote.rkey.toString(16)} does not cover these ${remote.length} bytes of ${peer.name}`,
+      );
+    }
+    if (ref.kind !== KIND_MAPPED) {
+      throw new VerbsError(
+        'VERBS_UNSUPPORTED',
+        'only arena and file memory can be mapped: the peer must use device.alloc or device.mapFile',
+      );
+    }
+    peer.users++; // held until the device closes
+    return ref.u8.subarray(ref.offset + offset, ref.offset + offset + remote.length);
+  }
+
+  // ---- peers ----
+
+  /** The context behind a GID, mapped and watched. */
+  peer(gid: string): Peer {
+    this.#check();
+    if (gid === this.gid) return this.#self;
+    const known = this.#peers.get(gid);
+    if (known && !known.dead) return known;
+    return this.#adopt(openPeer(this.door, gid));
+  }
+
+  /** The same by process and descriptor, for contexts found by searching. */
+  peerOf(pid: number, fd: number, gidOf: (i32: Int32Array) => string): Peer {
+    const own = this.control.id;
+    if (pid === own.pid && fd === own.fd) return this.#self;
+    for (const peer of this.#peers.values()) if (peer.pid === pid && peer.id.fd === fd && !peer.dead) return peer;
+    const handle = openSync(`/proc/${pid}/fd/${fd}`, 'r+');
+    try {
+      if (fstatSync(handle).size < CONTROL_BYTES) throw new VerbsError('VERBS_PEER_LOST', `process ${pid} is gone`);
+      const probe = new Segment(this.door, handle, 0, CONTROL_BYTES, true, false);
+      const gid = gidOf(probe.i32);
+      probe.close(this.door);
+      return this.peer(gid);
+    } finally {
+      closeSync(handle);
+    }
+  }
+
+  #adopt(peer: Peer): Peer {
+    this.#peers.set(peer.gid, peer);
+    this.door.addon.farewellAdd(this.#farewell, peer.control.address + H_ATTENTION * 4, peer.bell);
+    if (!peer.sameProcess) {
+      if (this.#watch === 0) {
+        this.#watch = this.door.addon.watchStart(this.addressOfWord(H_ATTENTION), this.bellFd);
+        if (this.#watch < 0) throw systemError(this.#watch, 'cannot start the thread that watches peers');
+      }
+      const index = this.#watchPool.take();
+      peer.watchWord = WATCH_WORDS + index;
+      Atomics.store(this.i32, peer.watchWord, 0);
+      peer.watchHandle = this.door.addon.watchAdd(this.#watch, peer.pid, peer.startTime, this.addressOfWord(peer.watchWord));
+    }
+    return peer;
+  }
+
+  releasePeer(peer: Peer): void {
+    peer.users--;
+    if (peer.users > 0 || peer === this.#self) return;
+    if (this.#peers.get(peer.gid) === peer) this.#peers.delete(peer.gid);
+    this.#unwatch(peer);
+    this.door.addon.farewellRemove(this.#farewell, peer.control.address + H_ATTENTION * 4);
+    peer.close();
+  }
+
+  #unwatch(peer: Peer): void {
+    if (peer.watchWord < 0) return;
+    this.door.addon.watchRemove(this.#watch, peer.watchHandle);
+    this.#watchPool.give(peer.watchWord - WATCH_WORDS);
+    peer.watchWord = -1;
+  }
+
+  /** Tells a peer's queue pair that a request of ours broke a rule. */
+  blame(target: Target, fault: number): void {
+    const { i32, bell } = target.peer;
+    Atomics.store(i32, target.at + QP_REMOTE_FAULT, fault);
+    Atomics.add(i32, H_ATTENTION, 1);
+    this.door.command[0] = bell;
+    this.door.addon.ring();
+  }
+
+  // ---- deferred work ----
+
+  /** A queue pair has pending requests. */
+  unsettle(qp: ShmQueuePair): void {
+    this.#unsettled.add(qp);
+    this.#countBusy();
+  }
+
+  settle(qp: ShmQueuePair): void {
+    this.#unsettled.delete(qp);
+    this.#countBusy();
+  }
+
+  #countBusy(): void {
+    this.busy = this.#unsettled.size + this.#transfers.outstanding + this.#limbo.length;
+  }
+
+  startTransfer(qp: ShmQueuePair, request: SendRequest, job: TransferJob): boolean {
+    const started = this.#transfers.start(qp, request, job);
+    this.#countBusy();
+    return started;
+  }
+
+  /** Waits until nothing of this device's memory is being copied by the transfer thread. */
+  finishTransfers(): void {
+    this.#transfers.finish();
+    this.#countBusy();
+  }
+
+  /** Gives a closed queue's ring back, once nobody can be writing into it any more. */
+  retireRing(ring: ReceiveRing, peer: Peer | undefined): void {
+    if (ring.shared) {
+      if (ring.seal()) this.#limbo.push({ ring, peer: undefined, attention: 0 });
+      else this.arena.give(ring.block);
+    } else if (peer && peer !== this.#self && !peer.dead) {
+      // The peer has looked at its attention word after this, or it is dead: then it is not in the middle of a send.
+      const attention = (Atomics.add(peer.i32, H_ATTENTION, 1) + 1) | 0;
+      peer.users++;
+      this.#limbo.push({ ring, peer, attention });
+    } else {
+      this.arena.give(ring.block);
+    }
+    this.#countBusy();
+  }
+
+  #sweepLimbo(): void {
+    for (let i = this.#limbo.length - 1; i >= 0; i--) {
+      const { ring, peer, attention } = this.#limbo[i];
+      const free = peer
+        ? peer.dead ||
+          ((Atomics.load(peer.i32, H_ACKNOWLEDGED) - attention) | 0) >= 0 ||
+          Atomics.load(peer.i32, H_STATE) !== STATE_LIVE
+        : !ring.seal();
+      if (!free) continue;
+      this.#limbo.splice(i, 1);
+      this.arena.give(ring.block);
+      if (peer) this.releasePeer(peer);
+    }
+  }
+
+  /** Carries everything forward that waits. Called from poll, from the bell and from the ticker. */
+  progress(): void {
+    if (this.#progressing || this.#closed) return;
+    this.#progressing = true;
+    try {
+      const now = Atomics.load(this.i32, H_ATTENTION);
+      if (now !== this.attention) {
+        this.attention = now;
+        this.#attend();
+      }
+      if (this.#transfers.outstanding > 0) this.#transfers.reap();
+      if (this.#transfers.outstanding === 0) Atomics.store(this.i32, H_ACKNOWLEDGED, this.attention);
+      for (const qp of this.#unsettled) qp.advance();
+      if (this.#limbo.length > 0) this.#sweepLimbo();
+      this.#countBusy();
+    } finally {
+      this.#progressing = false;
+    }
+  }
+
+  #attend(): void {
+    for (const peer of this.#peers.values()) this.#lookAt(peer);
+    for (const qp of this.queuePairs.values()) qp.blamed();
+    for (const cq of this.completionQueues) cq.checkOverrun();
+    for (const srq of this.srqs) srq.check();
+  }
+
+  #lookAt(peer: Peer): void {
+    if (peer.dead) return;
+    const word = peer.watchWord >= 0 ? Atomics.load(this.i32, peer.watchWord) : 0;
+    if (word === 2 || Atomics.load(peer.i32, H_STATE) !== STATE_LIVE) {
+      peer.dead = true;
+      this.raise({ type: 'PEER_LOST', peer: peer.name, words: `${peer.name} ended` });
+      for (const qp of this.queuePairs.values()) if (qp.peer === peer) qp.peerLost();
+    } else if ((word === 1) !== peer.stopped) {
+      peer.stopped = word === 1;
+      const words = peer.stopped
+        ? `${peer.name} is stopped (SIGSTOP): one-sided requests still work, receives there will not be posted until it goes on`
+        : `${peer.name} goes on`;
+      this.raise({ type: peer.stopped ? 'PEER_STOPPED' : 'PEER_RESUMED', peer: peer.name, words });
+    }
+  }
+
+  failQueuePairsOf(cq: ShmCompletionQueue): void {
+    for (const qp of this.queuePairs.values()) {
+      if ((qp.sendCq === cq || qp.recvCq === cq) && qp.state !== 'RESET' && qp.state !== 'ERR') {
+        this.raise({ type: 'QP_FATAL', qpNum: qp.qpNum, words: 'its completion queue overran' });
+        qp.modify('ERR');
+      }
+    }
+  }
+
+  // ---- waking ----
+
+  #rang(): void {
+    this.progress();
+    for (const cq of this.completionQueues) cq.rang();
+  }
+
+  /** Completions of this context's own making are there: a queue that was armed wakes from a clean stack. */
+  wakeLocal(cq: ShmCompletionQueue): void {
+    queueMicrotask(() => cq.rang());
+  }
+
+  /** Somebody is about to wait: pending work then needs a clock, because nobody polls. */
+  sleeping(): void {
+    this.#transfers.ringAtEnd();
+    if (this.busy === 0 || this.#ticker) return;
+    this.#ticker = setInterval(() => {
+      this.#rang();
+      if (this.busy > 0) return;
+      clearInterval(this.#ticker);
+      this.#ticker = undefined;
+    }, 1);
+    this.#ticker.unref();
+  }
+
+  /** Keeps the event loop alive for a waiter. */
+  hold(who: object, on: boolean): void {
+    if (on) this.#holders.add(who);
+    else this.#holders.delete(who);
+    if (!this.#closed) this.door.addon.bellHold(this.#bell, this.#holders.size > 0 ? 1 : 0);
+  }
+
+  raise(event: AsyncEvent): void {
+    this.#events.push(event);
+  }
+
+  pollEvent(): AsyncEvent | undefined {
+    this.progress();
+    return this.#events.take();
+  }
+
+  async nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
+    this.#check();
+    this.progress();
+    this.sleeping();
+    this.hold(this.#events, true);
+    try {
+      return await this.#events.next(options);
+    } finally {
+      if (this.#events.waiting === 0) this.hold(this.#events, false);
+    }
+  }
+
+  // ---- the rest ----
+
+  listen(name: string): Promise<Listener> {
+    this.#check();
+    return listenOn(this, name);
+  }
+
+  connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
+    this.#check();
+    return connectTo(this, name, qp, options);
+  }
+
+  counters(): Counters {
+    const sum = (counter: number) => {
+      let total = this.f64[H_RETIRED_F64 + counter];
+      for (const qp of this.queuePairs.values()) total += this.f64[qp.counters + counter];
+      return total;
+    };
+    return {
+      operations: sum(C_OPERATIONS),
+      bytes: sum(C_BYTES),
+      bytesCopied: sum(C_COPIED),
+      systemCalls: sum(C_SYSTEM_CALLS),
+      errors: sum(C_ERRORS),
+    };
+  }
+
+  /** Bytes of shared memory held now: segments (arena and rings) and control pages for queue pairs. */
+  get segmentBytes(): number {
+    return this.f64[H_SEGMENT_BYTES_F64];
+  }
+
+  #check(): void {
+    if (this.#closed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    clearInterval(this.#ticker);
+    this.#transfers.finish();
+    for (const qp of [...this.queuePairs.values()]) qp.close();
+    for (const cq of [...this.completionQueues]) cq.shut();
+    for (const thread of this.#threads) thread.close();
+    this.#closed = true;
+    this.#events.close();
+    this.#transfers.close();
+    const { addon } = this.door;
+    addon.stop(this.#farewell);
+    if (this.#watch !== 0) addon.stop(this.#watch);
+    addon.bellClose(this.#bell);
+    for (const peer of this.#peers.values()) peer.close();
+    this.#peers.clear();
+    this.arena.close();
+    for (const file of this.#files) file.close(this.door);
+    this.control.close(this.door);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * The addon with its command block as typed arrays: one object per thread, shared by all devices of the thread.
+ */
+
+import { getSystemErrorName } from 'node:util';
+import type { Addon } from '../../../native/addon.js';
+import { loadAddon } from '../../../native/load.js';
+import { VerbsError, type VerbsErrorCode } from '../../errors.js';
+
+/** Arguments 0..3 and result 4 in `command`; 64-bit operands as 32-bit halves in `words` (10, 11 add or compare; 12, 13 old; 14, 15 swap). */
+export interface Door {
+  readonly addon: Addon;
+  readonly command: Float64Array;
+  readonly words: Int32Array;
+}
+
+let door: Door | undefined;
+
+/** The door of this thread. Throws what `loadAddon` throws. */
+export function openDoor(): Door {
+  if (!door) {
+    const addon = loadAddon();
+    const block = addon.command();
+    door = { addon, command: new Float64Array(block), words: new Int32Array(block) };
+  }
+  return door;
+}
+
+/** Throws a VerbsError for an errno of the addon. */
+export function systemError(errno: number, what: string, code: VerbsErrorCode = 'VERBS_SYSTEM'): VerbsError {
+  const name = getSystemErrorName(-Math.abs(errno));
+  return new VerbsError(code, `${what}: ${name}`);
+}

@@ -1,0 +1,94 @@
+/**
+ * A mapped segment as typed arrays: one's own, or a peer's.
+ */
+
+import { closeSync, ftruncateSync } from 'node:fs';
+import { constants, freemem } from 'node:os';
+import { VerbsError } from '../../errors.js';
+import { type Door, systemError } from './door.js';
+
+export class Segment {
+  /** Descriptor, when this context owns the segment; else -1. */
+  readonly fd: number;
+  readonly length: number;
+  /** Where it is mapped here. */
+  readonly address: number;
+  readonly mapping: number;
+  readonly buffer: ArrayBuffer;
+  readonly i32: Int32Array;
+  readonly f64: Float64Array;
+  readonly u8: Uint8Array;
+  readonly writable: boolean;
+
+  constructor(door: Door, fd: number, offset: number, length: number, writable: boolean, keepFd: boolean) {
+    const mapped = door.addon.map(fd, offset, length, writable ? 1 : 0);
+    if (typeof mapped === 'number') throw systemError(mapped, `cannot map ${length} bytes`, 'VERBS_NO_MEMORY');
+    this.fd = keepFd ? fd : -1;
+    this.length = length;
+    this.mapping = mapped[0];
+    this.address = mapped[1];
+    this.writable = writable;
+    this.buffer = door.addon.view(this.mapping, 0, length);
+    this.i32 = new Int32Array(this.buffer, 0, length >> 2);
+    this.f64 = new Float64Array(this.buffer, 0, length >> 3);
+    this.u8 = new Uint8Array(this.buffer);
+  }
+
+  /** Lets go: the memory stays mapped as long as an ArrayBuffer over it lives. */
+  close(door: Door): void {
+    door.addon.unmap(this.mapping);
+    if (this.fd >= 0) closeSync(this.fd);
+  }
+}
+
+/** How a new segment is made. */
+export interface SegmentOptions {
+  readonly hugePages?: boolean;
+  /** Do not reserve the pages. */
+  readonly onDemand?: boolean;
+  /** A mounted memory file system. */
+  readonly directory?: string | undefined;
+}
+
+/** Below this, asking the kernel is cheaper than looking first. Above, looking saves the process from the out-of-memory killer. */
+const SMALL = 16 << 20;
+
+/** What the machine, or the container's limit, still has. */
+function availableBytes(): number {
+  return process.availableMemory?.() ?? freemem();
+}
+
+function noRoom(length: number, options: SegmentOptions): VerbsError {
+  const where = options.directory ?? (options.hugePages ? 'the huge page pool (see /proc/sys/vm/nr_hugepages)' : 'memory');
+  return new VerbsError(
+    'VERBS_NO_MEMORY',
+    `${length} bytes do not fit into ${where}: free some, ask for less, or allocate on demand`,
+  );
+}
+
+/** Makes a segment of this context. Throws VERBS_NO_MEMORY when the pages cannot be had. */
+export function createSegment(door: Door, name: string, length: number, options: SegmentOptions = {}): Segment {
+  const { addon } = door;
+  const fd = options.directory === undefined ? addon.create(name, options.hugePages ? 1 : 0) : addon.createIn(options.directory);
+  if (fd < 0) {
+    throw systemError(
+      fd,
+      options.directory === undefined ? 'cannot make a memory segment' : `cannot make a memory segment in ${options.directory}`,
+    );
+  }
+  try {
+    ftruncateSync(fd, length);
+    if (!options.onDemand) {
+      if (length > SMALL && length > availableBytes()) throw noRoom(length, options);
+      const errno = addon.reserve(fd, 0, length);
+      if (errno === constants.errno.ENOSPC || errno === constants.errno.ENOMEM) {
+        throw noRoom(length, options);
+      }
+      if (errno !== 0) throw systemError(errno, `cannot reserve ${length} bytes`, 'VERBS_NO_MEMORY');
+    }
+    return new Segment(door, fd, 0, length, true, true);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * A send request on its way: the checked form of a work request, kept while it waits (receiver not ready, peer not connected yet, a transfer running).
+ */
+
+import type { ShmMemoryRegion } from './memory-region.js';
+import type { Target } from './target.js';
+
+export interface LocalPiece {
+  readonly region: ShmMemoryRegion;
+  readonly offset: number;
+  readonly length: number;
+}
+
+export class SendRequest {
+  /** Position in OPCODES. */
+  opcode = 0;
+  id = 0;
+  signaled = true;
+  solicited = false;
+  pieces: readonly LocalPiece[] = [];
+  /** Bytes taken at post, instead of pieces. */
+  snapshot: Uint8Array | undefined = undefined;
+  /** Bytes in all. */
+  length = 0;
+  imm = 0;
+  remoteAddr = 0;
+  rkey = 0;
+  addLo = 0;
+  addHi = 0;
+  swapLo = 0;
+  swapHi = 0;
+  /** UD and DCI: where to. For a multicast address several. */
+  targets: readonly Target[] = [];
+  /** Q_Key or DC key named by the request. */
+  key = 0;
+  /** Local fault found at post: the status it completes with, and why. */
+  fault = 0;
+  faultWords = '';
+  sqPosition = 0;
+  /** Retrying: tries so far and the time of the next, milliseconds of performance.now. */
+  tries = 0;
+  nextTry = 0;
+  waitingFor = 0;
+}
