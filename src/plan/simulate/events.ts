@@ -139,9 +139,8 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
         if (fabric.options.switching === 'cut-through' && targets.length > 0)
           launch(lane.node, lane.node, targets, instruction, streamsOf, holds);
         else
-          targets.forEach((to, i) =>
-            launch(lane.node, lane.node, [to], instruction, [streamsOf[i]], i === 0 ? holds : undefined),
-          );
+          for (const [i, to] of targets.entries())
+            launch(lane.node, lane.node, [to], instruction, [streamsOf[i]], i === 0 ? holds : undefined);
         if (op !== 'signal' && targets.length > 0) return;
         lane.at++;
         lane.done++;
