@@ -1,0 +1,27 @@
+/** Peers that die or stop at any moment: the survivor learns it within a second while it only polls, and nothing is left behind. */
+
+import assert from 'node:assert/strict';
+import { faultRounds } from './fault-rounds.js';
+import { chooseSeed, processTest } from './harness.js';
+
+processTest('a killed peer process is noticed within a second, again and again', async (hand) => {
+  const seed = chooseSeed();
+  hand.context.diagnostic(`VERBENA_SEED=${seed}`);
+  const { rounds, slowestMs } = await faultRounds(hand, seed, { rounds: 60, budgetMs: 20_000, faults: ['kill'] });
+  hand.context.diagnostic(`${rounds} rounds, the slowest notice took ${slowestMs.toFixed(0)} ms`);
+  assert.ok(rounds >= 10, `only ${rounds} rounds in the time given`);
+});
+
+processTest('a stopped peer process is noticed, traffic goes on when it continues, and then it is killed', async (hand) => {
+  const seed = chooseSeed();
+  hand.context.diagnostic(`VERBENA_SEED=${seed}`);
+  const { rounds } = await faultRounds(hand, seed, { rounds: 15, budgetMs: 12_000, faults: ['stop'] });
+  assert.ok(rounds >= 3, `only ${rounds} rounds in the time given`);
+});
+
+processTest('a terminated worker thread is noticed within a second', async (hand) => {
+  const seed = chooseSeed();
+  hand.context.diagnostic(`VERBENA_SEED=${seed}`);
+  const { rounds } = await faultRounds(hand, seed, { rounds: 25, budgetMs: 8000, faults: ['terminate'] });
+  assert.ok(rounds >= 5, `only ${rounds} rounds in the time given`);
+});

@@ -1,0 +1,67 @@
+/** Memory that is not there is an error at alloc, and memory that is not touched costs nothing. */
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { processTest } from './harness.js';
+import { Link, type Offer } from './link.js';
+
+const MIB = 1 << 20;
+
+processTest('a full memory file system is VERBS_NO_MEMORY at alloc, and what was allocated before is whole', async (hand) => {
+  const directory = mkdtempSync(join(tmpdir(), 'verbena-tmpfs-'));
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', directory]);
+  if (mounted.status !== 0) {
+    rmdirSync(directory);
+    hand.context.skip(`cannot mount a small memory file system: ${String(mounted.stderr).trim() || mounted.error?.message}`);
+    return;
+  }
+  try {
+    const spender = hand.process('big-spender', { directory, piece: 3 * MIB });
+    const spent = await spender.hear<{ pieces: number; code: string; message: string; intact: boolean; again: string }>('spent');
+    assert.equal(spent.code, 'VERBS_NO_MEMORY', spent.message);
+    assert.ok(spent.pieces >= 1 && spent.pieces <= 8, `${spent.pieces} pieces of 3 MiB in 24 MiB`);
+    assert.ok(spent.intact, 'what was allocated can be used to the last byte');
+    assert.equal(spent.again, 'works', 'freed memory can be had again');
+    await spender.exited;
+  } finally {
+    spawnSync('umount', [directory]);
+    rmdirSync(directory);
+  }
+});
+
+processTest('an on-demand region of 4 GiB raises resident memory only by the pages touched', async (hand) => {
+  const length = 4 * 1024 * MIB;
+  const owner = hand.process('vast-owner', { length });
+  const offer = await owner.hear<Offer & { grown: number }>('offer');
+  assert.ok(offer.grown < 32 * MIB, `registration made ${(offer.grown / MIB).toFixed(1)} MiB resident`);
+  const link = await Link.open(4096);
+  await link.join(offer);
+  owner.say({ type: 'offer', ...link.offer() });
+  await owner.hear('ready');
+  const pages = 200;
+  const offsets = Array.from({ length: pages }, (_, i) => Math.floor((length - 4096) / pages) * i + 123);
+  for (const [i, offset] of offsets.entries()) {
+    link.region.bytes[0] = (i % 255) + 1;
+    const { remote } = offer;
+    link.qp.postSend({
+      opcode: 'RDMA_WRITE',
+      sgl: [link.region.slice(0, 1)],
+      remoteAddr: remote.addr + offset,
+      rkey: remote.rkey,
+    });
+    link.next();
+  }
+  owner.say({ type: 'touched', offsets });
+  const report = await owner.hear<{ grown: number; bytes: number[] }>('report');
+  assert.deepEqual(
+    report.bytes,
+    offsets.map((_, i) => (i % 255) + 1),
+  );
+  assert.ok(report.grown < 64 * MIB, `200 touched pages made ${(report.grown / MIB).toFixed(1)} MiB resident`);
+  owner.say({ type: 'end' });
+  await owner.exited;
+  link.close();
+});
