@@ -8,38 +8,28 @@ const ROOTED = new Set(['broadcast', 'reduce', 'gather', 'scatter', 'send-receiv
 /** Supported shapes for p ranks: many for small sizes, one or two of each kind for larger ones. */
 export function sampleShapes(algorithm: Algorithm, size: number): Shape[] {
   const few = size > 9;
+  const one = size > 33;
   const roots = ROOTED.has(algorithm.collective)
     ? distinct(few ? [0, 1, size - 1] : [0, 1, Math.floor(size / 2), size - 1], size)
     : [0];
   const segments = algorithm.tunable === 'segments' ? (few ? [2 + (size % 2)] : [1, 2 + (size % 4)]) : [undefined];
   const shards =
-    algorithm.needs === 'shards'
-      ? few
-        ? [size > 33 ? size : (1 + (size % 3)) * size]
-        : [size, 2 * size, 3 * size]
-      : [undefined];
+    algorithm.needs === 'shards' ? (few ? [one ? size : (1 + (size % 3)) * size] : [size, 2 * size, 3 * size]) : [undefined];
   const servers = algorithm.name.startsWith('parameter-server')
-    ? distinct(few ? [Math.ceil(size / 3), size] : [1, Math.ceil(size / 3), size], size + 1)
+    ? distinct(one ? [Math.ceil(size / 3)] : [1, Math.ceil(size / 3), size], size + 1)
     : [undefined];
   const radix = algorithm.name === 'in-network' ? (few ? [16] : [2, 3, 16]) : [undefined];
   const invented = sampleTopologies(size);
-  const topologies = few ? [undefined, invented[0], invented[size % 2 === 0 ? 3 : 4]] : [undefined, ...invented];
-  const shapes: Shape[] = [];
-  for (const root of roots) {
-    for (const s of segments) {
-      for (const v of shards) {
-        for (const k of servers) {
-          for (const r of radix) {
-            for (const topology of topologies)
-              shapes.push({ size, bytes: 8 * size, root, segments: s, shards: v, servers: k, radix: r, topology });
-          }
-        }
-      }
-    }
-  }
-  return shapes.filter(
-    (shape) => algorithm.supports(shape) === true && (shape.topology === undefined || usesTopology(algorithm)),
-  );
+  const topologies = few ? [invented[0], invented[size % 2 === 0 ? 3 : 4]] : invented;
+  const base: Shape = { size, bytes: 8 * size };
+  return [base]
+    .flatMap((shape) => roots.map((root): Shape => ({ ...shape, root })))
+    .flatMap((shape) => segments.map((s): Shape => ({ ...shape, segments: s })))
+    .flatMap((shape) => shards.map((v): Shape => ({ ...shape, shards: v })))
+    .flatMap((shape) => servers.map((k): Shape => ({ ...shape, servers: k })))
+    .flatMap((shape) => radix.map((r): Shape => ({ ...shape, radix: r })))
+    .flatMap((shape) => topologiesFor(algorithm, size, topologies).map((topology): Shape => ({ ...shape, topology })))
+    .filter((shape) => algorithm.supports(shape) === true);
 }
 
 /** Hosts of 1, of a divisor, of all ranks; ranks dealt round-robin; and hosts of different sizes. */
@@ -55,8 +45,11 @@ export function sampleTopologies(size: number): Topology[] {
   return [...regular, listedTopology(dealt, 2), listedTopology(uneven)];
 }
 
-function usesTopology({ name }: Algorithm): boolean {
-  return name.startsWith('hierarchical') || name === 'ring' || name === 'multi-ring' || name === 'chain';
+function topologiesFor(algorithm: Algorithm, size: number, topologies: readonly Topology[]): (Topology | undefined)[] {
+  if (algorithm.supports({ size, bytes: 0 }) !== true) return size > 33 ? topologies.slice(0, 1) : [...topologies];
+  // Only the order of ranks depends on it: small sizes show that.
+  const ordered = algorithm.name === 'ring' || algorithm.name === 'chain';
+  return ordered && size <= 12 ? [undefined, ...topologies] : [undefined];
 }
 
 function distinct(values: readonly number[], below: number): number[] {
