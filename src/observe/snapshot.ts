@@ -18,9 +18,7 @@ export interface DeviceSnapshot {
   readonly pid: number;
   /** Name given to openDevice. */
   readonly name: string;
-  /** False when the owner has closed it or ended. */
-  readonly live: boolean;
-  /** Tells devices of one process apart, and a process from a later one with the same pid. */
+  /** The same for two readings of one device, and different for two devices. */
   readonly key: string;
   /** Bytes of shared memory that it holds. */
   readonly segmentBytes: number;

@@ -10,7 +10,6 @@ function device(key: string, operations: number): DeviceSnapshot {
     provider: 'shm',
     pid: 7,
     name: 'worker',
-    live: true,
     key,
     segmentBytes: 4096,
     queuePairs: [{ qpNum: 1, type: 'RC', state: 'RTS', destination: 5, counters }],

@@ -6,7 +6,7 @@ import { defineCommand } from '../../command.js';
 import { formatCount, formatSize } from '../../size.js';
 import type { Style } from '../../style.js';
 import { type Column, plainTable } from '../../table.js';
-import { findDevices } from './control-segment.js';
+import { findDevices } from './devices.js';
 
 interface Rated extends DeviceSnapshot {
   readonly rates: CounterTotals;

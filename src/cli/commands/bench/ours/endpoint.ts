@@ -50,7 +50,7 @@ export class Endpoint {
   readonly source: MemoryRegion;
   readonly sink: MemoryRegion;
   readonly wcs = new WorkCompletions(32);
-  readonly recv: PreparedRecv;
+  recv!: PreparedRecv;
   /** Each post makes a completion. */
   single!: PreparedSend;
   /** Every 32nd post makes a completion. */
@@ -74,7 +74,6 @@ export class Endpoint {
       maxSendWr: 2 * WINDOW,
       maxRecvWr: RECEIVES,
     });
-    this.recv = this.qp.prepareRecv(this.sink);
   }
 
   static async open(provider: string, bench: BenchCase): Promise<Endpoint> {
@@ -97,6 +96,7 @@ export class Endpoint {
     const remote = this.bench.op === 'send' ? undefined : peer.sink;
     this.single = this.qp.prepare({ opcode, local: this.source, remote });
     this.streamed = this.qp.prepare({ opcode, local: this.source, remote, signaledEvery: SIGNAL_EVERY });
+    this.recv = this.qp.prepareRecv(this.sink);
     if (this.isTwoSided) for (let i = 0; i < RECEIVES; i++) this.repost();
   }
 
