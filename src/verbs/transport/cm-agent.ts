@@ -26,11 +26,10 @@ import {
   type CmRtu,
   decodeCm,
   encodeCm,
-  MAD_BYTES,
   RejectReason,
 } from './cm-messages.js';
 import { NEVER, type TransportEndpoint } from './host.js';
-import { Op, Service } from './opcode.js';
+import { HEADER_LENGTH, Op, Service } from './opcode.js';
 import { encodeHeaders, Packet } from './packet.js';
 import { psnAdd } from './psn.js';
 import { ackTimeoutNs } from './timing.js';
@@ -97,7 +96,6 @@ export class CmAgent implements TransportEndpoint {
     this.out.sourceQp = CM_QP;
     this.out.queueKey = CM_QUEUE_KEY;
     this.out.migrated = true;
-    this.out.payloadLength = MAD_BYTES;
   }
 
   get deadline(): number {
@@ -200,10 +198,11 @@ export class CmAgent implements TransportEndpoint {
     const item = this.outbox.shift();
     if (item === undefined) return 0;
     this.destination = item.to;
-    const payloadAt = encodeHeaders(this.out, b, at);
+    const payloadAt = at + HEADER_LENGTH[this.out.opcode];
+    this.out.payloadLength = encodeCm(item.message, b, payloadAt);
+    encodeHeaders(this.out, b, at);
     this.out.psn = psnAdd(this.out.psn, 1);
-    encodeCm(item.message, b, payloadAt);
-    return payloadAt + MAD_BYTES - at;
+    return payloadAt + this.out.payloadLength - at;
   }
 
   receive(p: Packet, b: Uint8Array, now: number, source: number): void {

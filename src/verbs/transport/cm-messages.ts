@@ -245,22 +245,28 @@ function getRow(b: Uint8Array, base: number, [, byte, bit, width]: Row): Value {
   return Math.floor(v / 2 ** (bytes * 8 - bit - width)) % 2 ** width;
 }
 
-/** Writes the MAD of a message at `b[at]`, 256 bytes. Throws RangeError when the private data is too long for its kind. */
-export function encodeCm(m: CmMessage, b: Uint8Array, at: number): void {
+/**
+ * Writes the MAD of a message at `b[at]` and returns its length: 256 bytes, or more when the private data is longer than its kind
+ * allows. Then the rest follows the MAD, in whole words: only peers of this library take that, so only such must be sent so much.
+ */
+export function encodeCm(m: CmMessage, b: Uint8Array, at: number): number {
   const layout = LAYOUTS[m.kind];
-  if (m.privateData.length > layout.privateBytes) {
-    throw new RangeError(`${m.privateData.length} bytes of private data: ${m.kind} takes at most ${layout.privateBytes}`);
-  }
-  b.fill(0, at, at + MAD_BYTES);
+  const rest = Math.max(0, m.privateData.length - layout.privateBytes);
+  b.fill(0, at, at + MAD_BYTES + ((rest + 3) & ~3));
   b.set([1, 7, 2, 3], at);
   new DataView(b.buffer, b.byteOffset).setBigUint64(at + 8, m.transaction);
   b[at + 17] = layout.attribute;
   const fields = m as unknown as Record<string, Value>;
   for (const row of layout.rows) putRow(b, at + 24, row, fields[row[0]]);
-  b.set(m.privateData, at + 24 + layout.privateAt);
+  b.set(m.privateData.subarray(0, layout.privateBytes), at + 24 + layout.privateAt);
+  b.set(m.privateData.subarray(layout.privateBytes), at + MAD_BYTES);
+  return MAD_BYTES + ((rest + 3) & ~3);
 }
 
-/** Reads a MAD; undefined when it is none of these messages. Private data comes with its full length, as the wire does not tell it. */
+/**
+ * Reads a MAD; undefined when it is none of these messages. Private data comes with the
+ * full length of its kind, as the wire does not tell how much of it was meant.
+ */
 export function decodeCm(b: Uint8Array, at: number, end: number): CmMessage | undefined {
   if (end - at < MAD_BYTES || b[at] !== 1 || b[at + 1] !== 7 || b[at + 2] !== 2 || b[at + 3] !== 3) return undefined;
   const attribute = (b[at + 16] << 8) | b[at + 17];
@@ -271,7 +277,8 @@ export function decodeCm(b: Uint8Array, at: number, end: number): CmMessage | un
     fields['transaction'] = new DataView(b.buffer, b.byteOffset).getBigUint64(at + 8);
     for (const row of layout.rows) fields[row[0]] = getRow(b, at + 24, row);
     const privateAt = at + 24 + layout.privateAt;
-    fields['privateData'] = b.slice(privateAt, privateAt + layout.privateBytes);
+    const standard = b.slice(privateAt, privateAt + layout.privateBytes);
+    fields['privateData'] = end - at > MAD_BYTES ? Buffer.concat([standard, b.subarray(at + MAD_BYTES, end)]) : standard;
     return fields as unknown as CmMessage;
   }
   return undefined;

@@ -49,6 +49,7 @@ export class DcInitiator implements TransportEndpoint, RequesterOwner {
   private token = 0;
   private mustSend = false;
   private isPaused = false;
+  private drainEnd = 0;
   private retriesLeft = 0;
   private connectDeadline = NEVER;
   private idleSince = 0;
@@ -77,21 +78,22 @@ export class DcInitiator implements TransportEndpoint, RequesterOwner {
     return this.isStale ? NEVER : this.idleSince + DC_IDLE_NS;
   }
 
-  /** Starts no new request until `resume`. */
+  /** Finishes what is in the queue now and starts nothing after it; the host hears SQ_DRAINED when it is done. */
   drain(): void {
     this.isPaused = true;
-    this.requester.drain();
+    this.drainEnd = this.parts.sendQueue.tail;
+    this.reportDrained();
   }
 
   resume(): void {
     this.isPaused = false;
-    this.requester.resume();
   }
 
   next(b: Uint8Array, at: number, now: number): number {
     const q = this.parts.sendQueue;
     switch (this.state) {
       case State.connected: {
+        if (this.isPaused && q.head === this.drainEnd) return 0;
         const length = this.requester.next(b, at, now);
         if (length > 0) {
           this.destination = this.targetAddress;
@@ -100,7 +102,7 @@ export class DcInitiator implements TransportEndpoint, RequesterOwner {
         return this.requester.isIdle && (this.headIsElsewhere() || (this.isStale && q.count === 0)) ? this.disconnect(b, at) : 0;
       }
       case State.idle:
-        if (q.count === 0 || this.isPaused) return 0;
+        if (q.count === 0 || (this.isPaused && q.head === this.drainEnd)) return 0;
         this.connect();
         return this.sendConnect(b, at, now);
       case State.connecting:
@@ -113,9 +115,11 @@ export class DcInitiator implements TransportEndpoint, RequesterOwner {
 
   receive(p: Packet, b: Uint8Array, now: number): void {
     if (p.flags & Flag.response && this.state === State.connected) {
+      const before = this.parts.sendQueue.head;
       this.requester.receive(p, b, now);
       this.idleSince = now;
       this.isStale = false;
+      if (this.parts.sendQueue.head !== before) this.reportDrained();
       return;
     }
     const m = this.message;
@@ -130,7 +134,6 @@ export class DcInitiator implements TransportEndpoint, RequesterOwner {
       this.isStale = false;
       this.requester.restart(m.context, this.requester.psn);
       this.requester.serveOnly(this.targetAddress, this.targetQp);
-      if (this.isPaused) this.requester.drain();
     } else if (m.verdict !== DcVerdict.tooMany) {
       // A target without room is asked again at the timeout.
       this.fail(m.verdict === DcVerdict.wrongKey ? STATUS.REM_ACCESS_ERR : STATUS.REM_INV_REQ_ERR);
@@ -160,8 +163,11 @@ export class DcInitiator implements TransportEndpoint, RequesterOwner {
     this.parts.host.event('QP_FATAL');
   }
 
-  sendQueueDrained(): void {
-    this.parts.host.event('SQ_DRAINED');
+  /** The requester is never drained: an initiator drains over several connections. */
+  sendQueueDrained(): void {}
+
+  private reportDrained(): void {
+    if (this.isPaused && this.parts.sendQueue.head === this.drainEnd) this.parts.host.event('SQ_DRAINED');
   }
 
   private headIsElsewhere(): boolean {

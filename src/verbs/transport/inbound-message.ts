@@ -38,12 +38,17 @@ export const Verdict = {
 
 const Kind = { none: 0, send: 1, write: 2 } as const;
 
+/** The part of a connection's settings that counts here. */
+export interface InboundSettings {
+  readonly mtu: number;
+  readonly access: number;
+}
+
 export class InboundMessage {
   private readonly queue: ReceiveQueue;
   private readonly memory: TransportMemory;
   private readonly host: TransportHost;
-  private readonly mtu: number;
-  private readonly access: number;
+  private readonly settings: InboundSettings;
   private readonly work: ReceiveWork;
   private hasWork = false;
   private kind: number = Kind.none;
@@ -53,12 +58,11 @@ export class InboundMessage {
   private key = 0;
   private total = 0;
 
-  constructor(queue: ReceiveQueue, memory: TransportMemory, host: TransportHost, mtu: number, access: number) {
+  constructor(queue: ReceiveQueue, memory: TransportMemory, host: TransportHost, settings: InboundSettings) {
     this.queue = queue;
     this.memory = memory;
     this.host = host;
-    this.mtu = mtu;
-    this.access = access;
+    this.settings = settings;
     this.work = new ReceiveWork(queue.maxSge);
   }
 
@@ -73,7 +77,7 @@ export class InboundMessage {
     const isFirst = (p.flags & Flag.first) !== 0;
     const isLast = (p.flags & Flag.last) !== 0;
     if (this.kind !== (isFirst ? Kind.none : kind)) return Verdict.invalidRequest;
-    if (isLast ? p.payloadLength > this.mtu : p.payloadLength !== this.mtu) return Verdict.invalidRequest;
+    if (isLast ? p.payloadLength > this.settings.mtu : p.payloadLength !== this.settings.mtu) return Verdict.invalidRequest;
     if (isLast && !isFirst && p.payloadLength === 0) return Verdict.invalidRequest;
     const verdict = kind === Kind.send ? this.acceptSend(p, b, isFirst) : this.acceptWrite(p, b, isFirst, isLast);
     if (verdict !== Verdict.ok) return verdict;
@@ -129,7 +133,7 @@ export class InboundMessage {
 
   private acceptWrite(p: Packet, b: Uint8Array, isFirst: boolean, isLast: boolean): number {
     if (isFirst) {
-      if ((this.access & ACCESS_REMOTE_WRITE) === 0 || p.dmaLength > MAX_MESSAGE_BYTES) return Verdict.invalidRequest;
+      if ((this.settings.access & ACCESS_REMOTE_WRITE) === 0 || p.dmaLength > MAX_MESSAGE_BYTES) return Verdict.invalidRequest;
       if (p.dmaLength > 0 && !this.memory.check(p.remoteKey, p.remoteAddress, p.dmaLength, ACCESS_REMOTE_WRITE)) {
         return Verdict.accessError;
       }

@@ -34,12 +34,27 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
   readonly requester: RcRequester;
   readonly responder: RcResponder;
   private readonly host: TransportHost;
+  private readonly destQp: number;
 
   constructor(parts: RcEndpointParts, settings: RcSettings) {
     const { sendQueue, receiveQueue, memory, host, counters } = parts;
     this.host = host;
+    this.destQp = settings.destQp;
     this.requester = new RcRequester(sendQueue, memory, host, this, counters, settings);
     this.responder = new RcResponder(receiveQueue, parts.isShared ?? false, memory, host, this, counters, settings);
+  }
+
+  /** The PSN of the first request: set when the queue pair is made ready to send. */
+  startAt(psn: number): void {
+    this.requester.restart(this.destQp, psn);
+  }
+
+  drain(): void {
+    this.requester.drain();
+  }
+
+  resume(): void {
+    this.requester.resume();
   }
 
   get deadline(): number {

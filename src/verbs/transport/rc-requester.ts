@@ -35,7 +35,7 @@ import { MAX_MESSAGE_BYTES, packetBytes, packetCount, sendOp, writeOp } from './
 import { SendFlag, type SendQueue } from './send-queue.js';
 import { seqAdd } from './sequence.js';
 import { Nak, SyndromeClass, syndromeClass } from './syndrome.js';
-import { ackTimeoutNs, RNR_DELAY_NS } from './timing.js';
+import { ACK_TIMEOUT_NS, RNR_DELAY_NS } from './timing.js';
 
 /** Positions in OPCODES of verbs, as the queue holds them. */
 const SEND = 0;
@@ -70,7 +70,6 @@ export class RcRequester {
   private readonly owner: RequesterOwner;
   private readonly counters: TransportCounters;
   private readonly settings: RcSettings;
-  private readonly timeoutNs: number;
   private readonly out = new Packet();
   private readonly scratch = new Uint8Array(8);
 
@@ -93,6 +92,7 @@ export class RcRequester {
   /** The first packet after going back asks for an acknowledge, so that both ends agree quickly. */
   private asksAck = false;
   private sinceAck = 0;
+  private drainEnd = 0;
   private onlyDestination = 0;
   private onlyQp = ANY_QP;
 
@@ -111,7 +111,6 @@ export class RcRequester {
     this.counters = counters;
     this.settings = settings;
     this.window = settings.window ?? DEFAULT_WINDOW;
-    this.timeoutNs = ackTimeoutNs(settings.timeout);
     this.out.migrated = true;
     this.out.partitionKey = settings.partitionKey ?? 0xffff;
     this.restart(settings.destQp, settings.sendPsn);
@@ -137,6 +136,10 @@ export class RcRequester {
     this.onlyQp = destQp;
   }
 
+  private get timeoutNs(): number {
+    return ACK_TIMEOUT_NS[this.settings.timeout];
+  }
+
   /** Nothing is outstanding: all that was started is complete. */
   get isIdle(): boolean {
     return this.queue.head === this.assigned;
@@ -152,15 +155,16 @@ export class RcRequester {
     return psnDiff(this.maxSent, this.una);
   }
 
-  /** Starts no new request; `sendQueueDrained` follows when the outstanding ones are complete. */
+  /** Finishes what is in the queue now and starts nothing after it; `sendQueueDrained` follows when it is done. */
   drain(): void {
     if (this.state !== RequesterState.ready) return;
     this.state = RequesterState.draining;
+    this.drainEnd = this.queue.tail;
     this.reportDrained();
   }
 
   private reportDrained(): void {
-    if (this.state !== RequesterState.draining || !this.isIdle) return;
+    if (this.state !== RequesterState.draining || this.queue.head !== this.drainEnd) return;
     this.state = RequesterState.drained;
     this.owner.sendQueueDrained();
   }
@@ -223,7 +227,8 @@ export class RcRequester {
 
   /** Gives the request its PSNs. False when it has to wait, or has failed. */
   private start(slot: number): boolean {
-    if (this.state !== RequesterState.ready) return false;
+    if (this.state === RequesterState.drained) return false;
+    if (this.state === RequesterState.draining && this.cursor === this.drainEnd) return false;
     const q = this.queue;
     if (this.onlyQp !== ANY_QP && (q.destQp[slot] !== this.onlyQp || q.destination[slot] !== this.onlyDestination)) return false;
     const opcode = q.opcode[slot];

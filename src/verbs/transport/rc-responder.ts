@@ -94,7 +94,7 @@ export class RcResponder {
     this.counters = counters;
     this.settings = settings;
     this.isShared = isShared;
-    this.inbound = new InboundMessage(queue, memory, host, settings.mtu, settings.access);
+    this.inbound = new InboundMessage(queue, memory, host, settings);
     this.out.migrated = true;
     this.out.partitionKey = settings.partitionKey ?? 0xffff;
     this.restart(settings.destQp, settings.receivePsn);
@@ -175,8 +175,11 @@ export class RcResponder {
       this.fail(Nak.remoteAccess);
       return;
     }
+    if (!this.hasRoom()) {
+      this.fail(Nak.invalidRequest);
+      return;
+    }
     const r = this.claim(p, packetCount(p.dmaLength, this.settings.mtu));
-    if (r === undefined) return;
     r.isAtomic = false;
     r.address = p.remoteAddress;
     r.key = p.remoteKey;
@@ -188,33 +191,39 @@ export class RcResponder {
       this.fail(Nak.invalidRequest);
       return;
     }
-    if (!this.memory.check(p.remoteKey, p.remoteAddress, 8, ACCESS_REMOTE_ATOMIC)) {
+    if (!this.hasRoom()) {
+      this.fail(Nak.invalidRequest);
+      return;
+    }
+    const op = (p.opcode & 31) === Op.compareSwap ? AtomicOp.compareSwap : AtomicOp.fetchAdd;
+    const found = this.atomicResult;
+    if (
+      !this.memory.check(p.remoteKey, p.remoteAddress, 8, ACCESS_REMOTE_ATOMIC) ||
+      !this.memory.atomic(p.remoteKey, p.remoteAddress, op, p.swapHi, p.swapLo, p.compareHi, p.compareLo, found)
+    ) {
       this.fail(Nak.remoteAccess);
       return;
     }
     const r = this.claim(p, 1);
-    if (r === undefined) return;
-    const op = (p.opcode & 31) === Op.compareSwap ? AtomicOp.compareSwap : AtomicOp.fetchAdd;
-    const found = this.atomicResult;
-    this.memory.atomic(p.remoteKey, p.remoteAddress, op, p.swapHi, p.swapLo, p.compareHi, p.compareLo, found);
     r.isAtomic = true;
     r.originalHi = found.hi;
     r.originalLo = found.lo;
   }
 
-  /** The next entry of the ring for a new READ or atomic, and the PSNs it takes; undefined (and a NAK) when the ring is full of unsent answers. */
-  private claim(p: Packet, packets: number): Resource | undefined {
-    const limit = this.settings.maxDestRdAtomic;
+  /** False when the next entry of the ring still has its first answer to send, or there is no ring. */
+  private hasRoom(): boolean {
+    const r = this.resources[this.resourceAt];
+    return this.settings.maxDestRdAtomic > 0 && (r === undefined || !r.isPending || r.isAnswered);
+  }
+
+  /** The next entry of the ring for a new READ or atomic, with the PSNs it takes. */
+  private claim(p: Packet, packets: number): Resource {
     let r = this.resources[this.resourceAt];
-    if (limit === 0 || (r?.isPending && !r.isAnswered)) {
-      this.fail(Nak.invalidRequest);
-      return undefined;
-    }
     if (r === undefined) {
       r = new Resource();
       this.resources.push(r);
     }
-    this.resourceAt = (this.resourceAt + 1) % limit;
+    this.resourceAt = (this.resourceAt + 1) % this.settings.maxDestRdAtomic;
     this.msn = (this.msn + 1) & PSN_MASK;
     r.isAnswered = false;
     r.firstPsn = p.psn;

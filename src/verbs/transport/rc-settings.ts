@@ -1,5 +1,8 @@
 /**
  * What a reliable connection is set up with: the attributes of ibv_modify_qp that the transport uses, as numbers.
+ *
+ * The object is live: a provider changes what the present state lets it change (access and RNR timer at any time; timeout, retry counts
+ * and READ depths while the send queue is drained), and the machines see it at the next packet.
  */
 
 /** Settings of one end of a reliable connection. */

@@ -117,6 +117,11 @@ export class ReceiveQueue {
     return true;
   }
 
+  /** Drops every request without a completion. */
+  clear(): void {
+    Atomics.store(this.control, HEAD, this.control[TAIL]);
+  }
+
   /** Takes the oldest request. False when there is none. */
   take(into: ReceiveWork): boolean {
     if (this.count === 0) return false;

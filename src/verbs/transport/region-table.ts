@@ -1,10 +1,12 @@
 /**
  * Registered memory of one device, for providers whose memory is reached through ArrayBuffers: a key finds its region by index.
  *
- *     key:  [ index 24 bits | generation 8 bits ]          regions[index] = { bytes, address, length, access, domain }
+ *     key:  [ index 24 bits | generation 8 bits ]          regions[index] = { parts, starts, address, length, access, domain }
  *
  * The generation changes when an index is reused, so a revoked key stays revoked for the next 255 registrations of its index. Local and
  * remote key of a region are the same number, as on most hardware. Each protection domain works through its own view.
+ *
+ * A region has one part, or several end to end (indexed and strided regions): part i holds the bytes from `starts[i]` on.
  */
 
 import { AtomicOp, type AtomicResult, type TransportMemory } from './memory.js';
@@ -12,8 +14,10 @@ import { AtomicOp, type AtomicResult, type TransportMemory } from './memory.js';
 interface Region {
   readonly key: number;
   readonly domain: number;
-  readonly bytes: Uint8Array;
+  readonly parts: readonly Uint8Array[];
+  readonly starts: readonly number[];
   readonly address: number;
+  readonly length: number;
   readonly access: number;
 }
 
@@ -30,13 +34,20 @@ export class RegionTable {
   private readonly free: number[] = [];
   private readonly generations: number[] = [0];
 
-  /** Registers `bytes` under `address` for a protection domain and returns the key. */
-  register(domain: number, bytes: Uint8Array, address: number, access: number): number {
+  /** Registers bytes, or parts end to end, under `address` for a protection domain and returns the key. */
+  register(domain: number, bytes: Uint8Array | readonly Uint8Array[], address: number, access: number): number {
+    const parts = bytes instanceof Uint8Array ? [bytes] : bytes;
+    const starts: number[] = [];
+    let length = 0;
+    for (const part of parts) {
+      starts.push(length);
+      length += part.length;
+    }
     const index = this.free.pop() ?? this.regions.length;
     const generation = ((this.generations[index] ?? 0) + 1) & 255;
     const key = ((index << 8) | generation) >>> 0;
     this.generations[index] = generation;
-    this.regions[index] = { key, domain, bytes, address, access };
+    this.regions[index] = { key, domain, parts, starts, address, length, access };
     return key;
   }
 
@@ -45,13 +56,13 @@ export class RegionTable {
     const index = key >>> 8;
     if (this.regions[index]?.key !== key) return false;
     this.regions[index] = undefined;
-    this.free.push(index);
+    this.free.unshift(index);
     return true;
   }
 
   /** The memory as one protection domain sees it. */
-  view(domain: number): TransportMemory {
-    return new DomainView(this, domain);
+  view(domain: number): DomainMemory {
+    return new DomainMemory(this, domain);
   }
 
   belongs(key: number, domain: number): boolean {
@@ -63,11 +74,12 @@ export class RegionTable {
   find(key: number, domain: number, address: number, length: number, access: number): Region | undefined {
     const r = this.regions[key >>> 8];
     if (r === undefined || r.key !== key || r.domain !== domain || (r.access & access) !== access) return undefined;
-    return address >= r.address && address + length <= r.address + r.bytes.length ? r : undefined;
+    return address >= r.address && address + length <= r.address + r.length ? r : undefined;
   }
 }
 
-class DomainView implements TransportMemory {
+/** What the machines of one protection domain work on. */
+export class DomainMemory implements TransportMemory {
   private readonly table: RegionTable;
   private readonly domain: number;
 
@@ -83,14 +95,16 @@ class DomainView implements TransportMemory {
   read(key: number, address: number, length: number, into: Uint8Array, at: number): boolean {
     const r = this.table.find(key, this.domain, address, length, 0);
     if (r === undefined) return false;
-    copy(r.bytes, address - r.address, length, into, at);
+    if (r.parts.length === 1) copy(r.parts[0], address - r.address, length, into, at);
+    else walk(r, address - r.address, length, into, at, false);
     return true;
   }
 
   write(key: number, address: number, length: number, from: Uint8Array, at: number): boolean {
     const r = this.table.find(key, this.domain, address, length, 0);
     if (r === undefined) return false;
-    copy(from, at, length, r.bytes, address - r.address);
+    if (r.parts.length === 1) copy(from, at, length, r.parts[0], address - r.address);
+    else walk(r, address - r.address, length, from, at, true);
     return true;
   }
 
@@ -106,8 +120,10 @@ class DomainView implements TransportMemory {
   ): boolean {
     const r = this.table.find(key, this.domain, address, 8, 0);
     if (r === undefined) return false;
-    const b = r.bytes;
-    const i = address - r.address;
+    const part = partOf(r, address - r.address);
+    const b = r.parts[part];
+    const i = address - r.address - r.starts[part];
+    if (i + 8 > b.length) return false;
     const lo = (b[i] | (b[i + 1] << 8) | (b[i + 2] << 16) | (b[i + 3] << 24)) >>> 0;
     const hi = (b[i + 4] | (b[i + 5] << 8) | (b[i + 6] << 16) | (b[i + 7] << 24)) >>> 0;
     result.hi = hi;
@@ -123,6 +139,50 @@ class DomainView implements TransportMemory {
 
   invalidate(key: number): boolean {
     return this.table.belongs(key, this.domain) && this.table.revoke(key);
+  }
+
+  /** The views that make up a range, for building other regions from it; undefined when key, range or right is wrong. */
+  views(key: number, address: number, length: number, access: number): Uint8Array[] | undefined {
+    const r = this.table.find(key, this.domain, address, length, access);
+    if (r === undefined) return undefined;
+    const views: Uint8Array[] = [];
+    let offset = address - r.address;
+    let left = length;
+    for (let i = partOf(r, offset); left > 0; i++) {
+      const from = offset - r.starts[i];
+      const n = Math.min(left, r.parts[i].length - from);
+      if (n > 0) views.push(r.parts[i].subarray(from, from + n));
+      offset += n;
+      left -= n;
+    }
+    return views;
+  }
+}
+
+/** The part that holds byte `offset` of a region. */
+function partOf(r: Region, offset: number): number {
+  let low = 0;
+  let high = r.parts.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (r.starts[middle] <= offset) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function walk(r: Region, offset: number, length: number, bytes: Uint8Array, at: number, isWrite: boolean): void {
+  let position = at;
+  let left = length;
+  let from = offset;
+  for (let i = partOf(r, offset); left > 0; i++) {
+    const inPart = from - r.starts[i];
+    const n = Math.min(left, r.parts[i].length - inPart);
+    if (isWrite) copy(bytes, position, n, r.parts[i], inPart);
+    else copy(r.parts[i], inPart, n, bytes, position);
+    position += n;
+    from += n;
+    left -= n;
   }
 }
 

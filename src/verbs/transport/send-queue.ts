@@ -213,6 +213,11 @@ export class SendQueue {
     if (isReported) host.sendComplete(id, status, opcode, length);
   }
 
+  /** Drops every request without a completion. */
+  clear(): void {
+    Atomics.store(this.control, HEAD, this.control[TAIL]);
+  }
+
   /** Every request completes with WR_FLUSH_ERR. */
   flush(host: TransportHost): void {
     while (this.count > 0) this.complete(host, STATUS.WR_FLUSH_ERR);

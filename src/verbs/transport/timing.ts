@@ -23,3 +23,6 @@ export function ackTimeoutCode(timeoutNs: number): number {
   for (let code = 1; code < 31; code++) if (ackTimeoutNs(code) >= timeoutNs) return code;
   return 31;
 }
+
+/** `ackTimeoutNs` of every code. */
+export const ACK_TIMEOUT_NS: readonly number[] = Array.from({ length: 32 }, (_, code) => ackTimeoutNs(code));

@@ -51,11 +51,12 @@ export class UcEndpoint implements TransportEndpoint {
   private isFailed = false;
   private isSendFailed = false;
   private isPaused = false;
+  private drainEnd = 0;
 
   constructor(parts: UcEndpointParts, settings: UcSettings) {
     this.parts = parts;
     this.settings = settings;
-    this.inbound = new InboundMessage(parts.receiveQueue, parts.memory, parts.host, settings.mtu, settings.access);
+    this.inbound = new InboundMessage(parts.receiveQueue, parts.memory, parts.host, settings);
     this.sendPsn = settings.sendPsn;
     this.expectedPsn = settings.receivePsn;
     this.out.migrated = true;
@@ -63,10 +64,16 @@ export class UcEndpoint implements TransportEndpoint {
     this.out.partitionKey = settings.partitionKey ?? 0xffff;
   }
 
-  /** Starts no new request until `resume`; the host hears SQ_DRAINED when the present one is out. */
+  /** Finishes what is in the queue now and starts nothing after it; the host hears SQ_DRAINED when it is out. */
   drain(): void {
     this.isPaused = true;
-    if (this.index === 0) this.parts.host.event('SQ_DRAINED');
+    this.drainEnd = this.parts.sendQueue.tail;
+    if (this.parts.sendQueue.count === 0) this.parts.host.event('SQ_DRAINED');
+  }
+
+  /** The PSN that the next packet will have: set when the queue pair is made ready to send. */
+  startAt(psn: number): void {
+    this.sendPsn = psn;
   }
 
   /** Ends a drain, or the send queue's error state. */
@@ -86,7 +93,7 @@ export class UcEndpoint implements TransportEndpoint {
     const length = q.length[slot];
     const { mtu } = this.settings;
     if (this.index === 0) {
-      if (this.isPaused) return 0;
+      if (this.isPaused && q.head === this.drainEnd) return 0;
       if (length > MAX_MESSAGE_BYTES) return this.fail(STATUS.LOC_LEN_ERR);
       if (!q.checkLocal(this.parts.memory, slot, 0)) return this.fail(STATUS.LOC_PROT_ERR);
     }
@@ -115,7 +122,7 @@ export class UcEndpoint implements TransportEndpoint {
     this.index = isLast ? 0 : this.index + 1;
     if (isLast) {
       q.complete(this.parts.host, STATUS.SUCCESS);
-      if (this.isPaused) this.parts.host.event('SQ_DRAINED');
+      if (this.isPaused && q.head === this.drainEnd) this.parts.host.event('SQ_DRAINED');
     }
     return sent;
   }

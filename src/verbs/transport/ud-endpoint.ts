@@ -58,6 +58,7 @@ export class UdEndpoint implements TransportEndpoint {
   private isFailed = false;
   private isSendFailed = false;
   private isPaused = false;
+  private drainEnd = 0;
 
   constructor(parts: UdEndpointParts, settings: UdSettings) {
     this.parts = parts;
@@ -69,10 +70,16 @@ export class UdEndpoint implements TransportEndpoint {
     this.out.partitionKey = settings.partitionKey ?? 0xffff;
   }
 
-  /** Sends nothing until `resume`. */
+  /** Finishes what is in the queue now and starts nothing after it; the host hears SQ_DRAINED when it is out. */
   drain(): void {
     this.isPaused = true;
-    this.parts.host.event('SQ_DRAINED');
+    this.drainEnd = this.parts.sendQueue.tail;
+    if (this.parts.sendQueue.count === 0) this.parts.host.event('SQ_DRAINED');
+  }
+
+  /** The PSN that the next packet will have: set when the queue pair is made ready to send. */
+  startAt(psn: number): void {
+    this.sendPsn = psn;
   }
 
   /** Ends a drain, or the send queue's error state. */
@@ -88,7 +95,7 @@ export class UdEndpoint implements TransportEndpoint {
       q.flush(this.parts.host);
       return 0;
     }
-    if (this.isPaused) return 0;
+    if (this.isPaused && q.head === this.drainEnd) return 0;
     const slot = q.slot(q.head);
     const length = q.length[slot];
     if (length > this.settings.mtu) return this.fail(STATUS.LOC_LEN_ERR);
@@ -109,6 +116,7 @@ export class UdEndpoint implements TransportEndpoint {
     this.parts.counters.packetsSent++;
     this.parts.counters.bytesSent += sent;
     q.complete(this.parts.host, STATUS.SUCCESS);
+    if (this.isPaused && q.head === this.drainEnd) this.parts.host.event('SQ_DRAINED');
     return sent;
   }
 
