@@ -94,11 +94,12 @@ export function registerChapter(factory: VerbsFactory, chapter: Chapter): string
         try {
           await body(stage);
         } catch (error) {
+          stage.abandon();
           if (!(error instanceof Skipped)) throw error;
           t.skip(error.message);
-        } finally {
-          stage.close();
+          return;
         }
+        stage.close();
       });
     });
   });
@@ -414,6 +415,15 @@ export class Stage {
     const list = this.#events.get(device);
     assert.ok(list, 'the stage watches this device');
     return list;
+  }
+
+  /** Closes what can be closed: the test has failed already. */
+  abandon(): void {
+    try {
+      this.close();
+    } catch {
+      // The failure of the test is the one to report.
+    }
   }
 
   close(): void {

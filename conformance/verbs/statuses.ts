@@ -7,12 +7,13 @@ import {
   ACCESS_REMOTE_WRITE,
   type MemoryRegion,
   type Opcode,
+  type RecvWorkRequest,
   RNR_TIMER_US,
   type SendWorkRequest,
   type Sge,
 } from '../../src/verbs/index.js';
 import { assertUntouched, CANARY, patternOf } from './payload.js';
-import { ALL_RIGHTS, assertFailed, type Chapter, type End, needAtomics, needPrivate, type Stage } from './stage.js';
+import { ALL_RIGHTS, assertFailed, type Chapter, type End, needAtomics, needPrivate, type Stage, verbsError } from './stage.js';
 
 /** Ways to spoil a local element. */
 const BAD_LOCAL: readonly [string, (stage: Stage, end: End, good: MemoryRegion) => Sge][] = [
@@ -73,6 +74,24 @@ function oneSided(opcode: Opcode, sge: Sge): SendWorkRequest {
   return { opcode, sgl: [sge], imm: 1 };
 }
 
+/**
+ * A bad receive request: a provider that looks at posting throws VERBS_INVALID; one that looks when the message comes, as hardware does, gives
+ * LOC_PROT_ERR to the receiver and REM_OP_ERR to the sender.
+ */
+async function refusedOrFails(one: End, two: End, request: RecvWorkRequest): Promise<void> {
+  try {
+    two.qp.postRecv(request);
+  } catch (error) {
+    verbsError('VERBS_INVALID', 0)(error);
+    return;
+  }
+  one.qp.postSend({ opcode: 'SEND', inlineData: patternOf(40, 1), id: 3 });
+  assert.equal((await one.inbox.fail('REM_OP_ERR')).id, 3);
+  assert.equal((await two.inbox.fail('LOC_PROT_ERR', 'LOC_ACCESS_ERR')).id, request.id);
+  assert.equal(one.qp.state, 'ERR');
+  assert.equal(two.qp.state, 'ERR');
+}
+
 export const statuses: Chapter = {
   title: 'statuses',
   register(test) {
@@ -123,23 +142,35 @@ export const statuses: Chapter = {
         }
       });
 
-      test(`REM_OP_ERR: ${what} in a receive request, LOC_PROT_ERR for the receiver`, async (stage) => {
+      test(`a receive request with ${what} is refused at once, or is LOC_PROT_ERR when its message comes`, async (stage) => {
         const [one, two] = await stage.connected();
         const far = two.side.memory(4096);
-        two.qp.postRecv({ sgl: [spoil(stage, two, far)], id: 1 });
-        two.qp.postRecv({ id: 2 });
-        one.qp.postSend({ opcode: 'SEND', inlineData: patternOf(40, 1), id: 3 });
-        assert.equal((await one.inbox.fail('REM_OP_ERR')).id, 3);
-        assert.equal((await two.inbox.fail('LOC_PROT_ERR')).id, 1);
-        assert.equal((await two.inbox.fail('WR_FLUSH_ERR')).id, 2);
-        assert.equal(one.qp.state, 'ERR');
-        assert.equal(two.qp.state, 'ERR');
+        await refusedOrFails(one, two, { sgl: [spoil(stage, two, far)], id: 1 });
         assert.ok(
           far.bytes.every((byte) => byte === 0),
           'no byte moved',
         );
       });
     }
+
+    test('REM_OP_ERR: the region of a receive request was deregistered; LOC_PROT_ERR for the receiver', async (stage) => {
+      const [one, two] = await stage.connected();
+      const buffer = two.device.alloc(4096);
+      const region = two.pd.register(buffer, ALL_RIGHTS);
+      two.qp.postRecv({ sgl: [region.slice()], id: 1 });
+      two.qp.postRecv({ id: 2 });
+      region.deregister();
+      one.qp.postSend({ opcode: 'SEND', inlineData: patternOf(40, 1), id: 3 });
+      assert.equal((await one.inbox.fail('REM_OP_ERR')).id, 3);
+      assert.equal((await two.inbox.fail('LOC_PROT_ERR')).id, 1);
+      assert.equal((await two.inbox.fail('WR_FLUSH_ERR')).id, 2);
+      assert.equal(one.qp.state, 'ERR');
+      assert.equal(two.qp.state, 'ERR');
+      assert.ok(
+        new Uint8Array(buffer).every((byte) => byte === 0),
+        'no byte moved',
+      );
+    });
 
     test('a READ or an atomic into memory without the right of local write is LOC_PROT_ERR or LOC_ACCESS_ERR', async (stage) => {
       for (const opcode of [
@@ -160,14 +191,11 @@ export const statuses: Chapter = {
       }
     });
 
-    test('a receive into memory without the right of local write is LOC_PROT_ERR there and REM_OP_ERR here', async (stage) => {
+    test('a receive into memory without the right of local write is refused at once, or when its message comes', async (stage) => {
       const [one, two] = await stage.connected();
       const far = two.side.memory(64, { remoteRead: true });
       far.bytes.fill(CANARY);
-      two.qp.postRecv({ sgl: [far.slice()], id: 1 });
-      one.qp.postSend({ opcode: 'SEND', inlineData: patternOf(8, 1), id: 2 });
-      assert.equal((await one.inbox.fail('REM_OP_ERR')).id, 2);
-      assert.equal((await two.inbox.fail('LOC_PROT_ERR', 'LOC_ACCESS_ERR')).id, 1);
+      await refusedOrFails(one, two, { sgl: [far.slice()], id: 1 });
       assertUntouched(far.bytes, 'read-only memory');
     });
 
