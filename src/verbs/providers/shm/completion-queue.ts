@@ -45,6 +45,12 @@ import type { ReceiveRing } from './receive-ring.js';
 const SCAN_AT_MOST = 16;
 const CAUSES = 1024;
 
+/**
+ * A local completion: [ status | opcode << 8 | flags << 16 ][ byteLen ][ causeId ][ position in the send queue, or -1 for a receive ][ imm ][ srcQp ].
+ * The last two are meant for receives only.
+ */
+const LOCAL_WORDS = 8;
+
 export class ShmCompletionQueue extends CompletionQueue {
   readonly device: ShmDevice;
   readonly number: number;
@@ -56,17 +62,10 @@ export class ShmCompletionQueue extends CompletionQueue {
   failed = false;
   readonly #i32: Int32Array;
   readonly #mask: number;
+  /** The local ring: ids, queue pairs, and LOCAL_WORDS words each (drawn at LOCAL_WORDS). */
   readonly #id: Float64Array;
-  readonly #status: Uint8Array;
-  readonly #opcode: Uint8Array;
-  readonly #byteLen: Uint32Array;
-  readonly #imm: Uint32Array;
-  readonly #srcQp: Uint32Array;
-  readonly #flags: Uint8Array;
-  readonly #causeId: Uint32Array;
   readonly #qp: (ShmQueuePair | undefined)[];
-  /** Position in the send queue that this completion frees, or -1 for a receive. */
-  readonly #sqPosition: Int32Array;
+  readonly #local: Int32Array;
   #head = 0;
   #tail = 0;
   #turn = 0;
@@ -89,15 +88,8 @@ export class ShmCompletionQueue extends CompletionQueue {
     const size = 1 << (32 - Math.clz32(Math.max(1, this.depth - 1)));
     this.#mask = size - 1;
     this.#id = new Float64Array(size);
-    this.#status = new Uint8Array(size);
-    this.#opcode = new Uint8Array(size);
-    this.#byteLen = new Uint32Array(size);
-    this.#imm = new Uint32Array(size);
-    this.#srcQp = new Uint32Array(size);
-    this.#flags = new Uint8Array(size);
-    this.#causeId = new Uint32Array(size);
-    this.#sqPosition = new Int32Array(size);
     this.#qp = new Array(size).fill(undefined);
+    this.#local = new Int32Array(size * LOCAL_WORDS);
     this.#i32.fill(0, this.at, this.at + CQ_WORDS);
     this.#i32[this.at + CQ_DEPTH] = this.depth;
     this.#i32[this.at + CQ_MODERATION_COUNT] = 1;
@@ -208,57 +200,60 @@ export class ShmCompletionQueue extends CompletionQueue {
     }
     const home = qp.recvCq as ShmCompletionQueue;
     if (home === this) return 1;
-    home.push(qp, -1, wcs.id[n], status, wcs.opcode[n], wcs.byteLen[n], wcs.causeId[n], wcs.imm[n], wcs.srcQp[n], wcs.flags[n]);
+    home.#pushReceive(qp, wcs, n);
     return 0;
   }
 
   #takeLocal(wcs: WorkCompletions, n: number): void {
     const i = this.#head & this.#mask;
+    const local = this.#local;
+    const at = i * LOCAL_WORDS;
     const qp = this.#qp[i] as ShmQueuePair;
+    const word = local[at];
+    const position = local[at + 3];
     wcs.id[n] = this.#id[i];
-    wcs.status[n] = this.#status[i];
-    wcs.opcode[n] = this.#opcode[i];
-    wcs.byteLen[n] = this.#byteLen[i];
-    wcs.imm[n] = this.#imm[i];
-    wcs.srcQp[n] = this.#srcQp[i];
-    wcs.flags[n] = this.#flags[i];
-    wcs.causeId[n] = this.#causeId[i];
+    wcs.status[n] = word;
+    wcs.opcode[n] = word >> 8;
+    wcs.flags[n] = word >> 16;
+    wcs.byteLen[n] = local[at + 1];
+    wcs.causeId[n] = local[at + 2];
     wcs.qpNum[n] = qp.qpNum;
-    const position = this.#sqPosition[i];
-    if (position >= 0) qp.sqDone = (position + 1) & 0x7fffffff;
+    if (position >= 0) {
+      qp.sqDone = (position + 1) & 0x7fffffff;
+    } else {
+      wcs.imm[n] = local[at + 4];
+      wcs.srcQp[n] = local[at + 5];
+    }
     this.#head = (this.#head + 1) | 0;
   }
 
-  /** A completion of this context's own making. `sqPosition`: the send it finishes, or -1. */
-  push(
-    qp: ShmQueuePair,
-    sqPosition: number,
-    id: number,
-    status: number,
-    opcode: number,
-    byteLen: number,
-    causeId: number,
-    imm = 0,
-    srcQp = 0,
-    flags = 0,
-  ): void {
-    if (((this.#tail - this.#head) | 0) >= this.depth) {
+  /** A completion of this context's own making. `sqPosition`: the send it finishes, or -1 for a receive. */
+  push(qp: ShmQueuePair, sqPosition: number, id: number, status: number, opcode: number, byteLen: number, causeId: number): void {
+    const tail = this.#tail;
+    if (((tail - this.#head) | 0) >= this.depth) {
       this.overrun();
       return;
     }
-    const i = this.#tail & this.#mask;
+    const i = tail & this.#mask;
+    const local = this.#local;
+    const at = i * LOCAL_WORDS;
     this.#qp[i] = qp;
     this.#id[i] = id;
-    this.#status[i] = status;
-    this.#opcode[i] = opcode;
-    this.#byteLen[i] = byteLen;
-    this.#causeId[i] = causeId;
-    this.#sqPosition[i] = sqPosition;
-    this.#imm[i] = imm;
-    this.#srcQp[i] = srcQp;
-    this.#flags[i] = flags;
-    this.#tail = (this.#tail + 1) | 0;
+    local[at] = status | (opcode << 8);
+    local[at + 1] = byteLen;
+    local[at + 2] = causeId;
+    local[at + 3] = sqPosition;
+    this.#tail = (tail + 1) | 0;
     if (this.#armed !== 0 && (this.#armed === ARMED_ANY || status !== 0)) this.#announceLocal();
+  }
+
+  /** A receive that another queue found in a shared ring. */
+  #pushReceive(qp: ShmQueuePair, wcs: WorkCompletions, n: number): void {
+    const at = (this.#tail & this.#mask) * LOCAL_WORDS;
+    this.push(qp, -1, wcs.id[n], wcs.status[n], wcs.opcode[n], wcs.byteLen[n], wcs.causeId[n]);
+    this.#local[at] |= wcs.flags[n] << 16;
+    this.#local[at + 4] = wcs.imm[n];
+    this.#local[at + 5] = wcs.srcQp[n];
   }
 
   /** More completions than the queue holds: it fails, and its queue pairs with it. */

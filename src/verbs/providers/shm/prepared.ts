@@ -29,6 +29,7 @@ import {
   SLOT_WITH_IMM,
 } from './layout.js';
 import { ShmMemoryRegion } from './memory-region.js';
+import { TSO } from './ordering.js';
 import type { RemoteRef } from './peer.js';
 import type { ShmQueuePair } from './queue-pair.js';
 import type { ReceiveRing } from './receive-ring.js';
@@ -131,7 +132,7 @@ export class ShmPreparedSend implements PreparedSend {
       this.#local.live &&
       this.#local.u8.length !== 0 &&
       ((qp.sqPosted - qp.sqDone) & 0x7fffffff) < qp.maxSendWr &&
-      Atomics.load(target.peer.i32, target.at + QP_STATE) === target.word
+      target.peer.i32[target.at + QP_STATE] === target.word
     ) {
       const opcode = this.#opcode;
       if (opcode <= SEND_WITH_IMM) {
@@ -200,7 +201,8 @@ export class ShmPreparedSend implements PreparedSend {
     i32[slot + SLOT_QP] = target.qpNum;
     Atomics.store(i32, slot, (position + 1) | 0);
     target.position = (position + 1) | 0;
-    if (Atomics.load(target.peer.i32, target.cqAt) !== 0) qp.notify(target, this.#solicited);
+    if ((TSO ? target.peer.i32[target.cqAt] : Atomics.load(target.peer.i32, target.cqAt)) !== 0)
+      qp.notify(target, this.#solicited);
     return true;
   }
 
@@ -220,7 +222,7 @@ export class ShmPreparedSend implements PreparedSend {
     const control = peer.i32;
     const announcement = peer.slot + IN_ANNOUNCE;
     Atomics.store(control, announcement, ref.index + 1);
-    if (Atomics.load(control, ref.entry) !== ref.serial) {
+    if ((TSO ? control[ref.entry] : Atomics.load(control, ref.entry)) !== ref.serial) {
       Atomics.store(control, announcement, 0);
       return false;
     }
@@ -249,7 +251,8 @@ export class ShmPreparedSend implements PreparedSend {
       command[2] = length;
       addon.copy();
     }
-    Atomics.store(control, announcement, 0);
+    if (TSO) control[announcement] = 0;
+    else Atomics.store(control, announcement, 0);
     if (this.#opcode === WRITE_WITH_IMM) this.#immediate(qp, target, position, length);
     return true;
   }
@@ -264,7 +267,8 @@ export class ShmPreparedSend implements PreparedSend {
     i32[slot + SLOT_QP] = target.qpNum;
     Atomics.store(i32, slot, (position + 1) | 0);
     target.position = (position + 1) | 0;
-    if (Atomics.load(target.peer.i32, target.cqAt) !== 0) qp.notify(target, this.#solicited);
+    if ((TSO ? target.peer.i32[target.cqAt] : Atomics.load(target.peer.i32, target.cqAt)) !== 0)
+      qp.notify(target, this.#solicited);
   }
 
   #atomic(qp: ShmQueuePair, target: Target, offset: number, remoteAddr: number): boolean {
@@ -279,7 +283,7 @@ export class ShmPreparedSend implements PreparedSend {
     const control = peer.i32;
     const announcement = peer.slot + IN_ANNOUNCE;
     Atomics.store(control, announcement, ref.index + 1);
-    if (Atomics.load(control, ref.entry) !== ref.serial) {
+    if ((TSO ? control[ref.entry] : Atomics.load(control, ref.entry)) !== ref.serial) {
       Atomics.store(control, announcement, 0);
       return false;
     }
@@ -296,7 +300,8 @@ export class ShmPreparedSend implements PreparedSend {
       words[15] = this.swapHi;
       addon.compareSwap();
     }
-    Atomics.store(control, announcement, 0);
+    if (TSO) control[announcement] = 0;
+    else Atomics.store(control, announcement, 0);
     local.i32[near >> 2] = words[12];
     local.i32[(near >> 2) + 1] = words[13];
     return true;

@@ -38,6 +38,7 @@ import {
   slotWords,
 } from './layout.js';
 import type { ShmMemoryRegion } from './memory-region.js';
+import { TSO } from './ordering.js';
 import type { ShmQueuePair } from './queue-pair.js';
 
 /** Polls that meet an unfinished claim before its owner is looked at. */
@@ -209,7 +210,7 @@ export class ReceiveRing {
   isReady(): boolean {
     if (this.shared) return this.#findShared() >= 0;
     const position = this.#consumer;
-    if (Atomics.load(this.#i32, this.#slots + (position & this.#mask) * this.stride) === ((position + 1) | 0)) return true;
+    if (this.#i32[this.#slots + (position & this.#mask) * this.stride] === ((position + 1) | 0)) return true;
     return this.flushing && position !== this.#tail;
   }
 
@@ -224,7 +225,9 @@ export class ReceiveRing {
     }
     const index = position & this.#mask;
     const slot = this.#slots + index * this.stride;
-    if (Atomics.load(i32, slot) !== ((position + 1) | 0)) return this.flushing ? this.#flush(wcs, n) : undefined;
+    // A plain load is a hint that costs nothing; the atomic one orders the entry's other words behind it.
+    if (i32[slot] !== ((position + 1) | 0)) return this.flushing ? this.#flush(wcs, n) : undefined;
+    if (!TSO) Atomics.load(i32, slot);
     const flags = i32[slot + SLOT_FLAGS];
     const byteLen = i32[slot + SLOT_BYTES];
     const qp = this.qp ?? this.findQp(i32[slot + SLOT_QP]);
