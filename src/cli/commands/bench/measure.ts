@@ -40,7 +40,7 @@ export async function measure(bench: BenchCase, options: MeasureOptions): Promis
     else if (lack) missing[peer.who] = lack;
     else subjects.push(peer);
   }
-  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(options.budgetMs + 5000)]);
+  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(Math.ceil(options.budgetMs) + 5000)]);
   const run = await alternate(bench, subjects, { ...options, signal, deadline });
   return benchDocument(bench, run, { missing, skipped }, options.cpus);
 }

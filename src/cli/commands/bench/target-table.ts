@@ -33,10 +33,10 @@ export function verdictOf(ratio: number, target: Target): 'aim' | 'must' | 'belo
   return ratio >= target.must ? 'must' : 'below';
 }
 
-/** Measures every row; `onRow` hears of each as it is done. The time is shared out among the rows. */
+/** Measures every row; `onRow` gets what there is after each. The time is shared out among the rows. */
 export async function measureTargets(
   options: MeasureOptions,
-  onRow: (rows: readonly TargetResult[]) => void,
+  onRow: (document: TargetDocument) => void = () => {},
   table: readonly TargetRow[] = TARGETS,
 ): Promise<TargetDocument> {
   const rows: TargetResult[] = [];
@@ -71,7 +71,7 @@ export async function measureTargets(
       };
     });
     rows.push(...done);
-    onRow(done);
+    onRow({ rows, results, missing, cpus: options.cpus });
   }
   return { rows, results, missing, cpus: options.cpus };
 }

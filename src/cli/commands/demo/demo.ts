@@ -5,11 +5,10 @@ import { measuringPair } from '../../cpus.js';
 import { formatCount, significant } from '../../size.js';
 import { columns, type Style } from '../../style.js';
 import { measureTargets, targetText } from '../bench/target-table.js';
-import { TARGETS } from '../bench/targets.js';
 import { type Reached, reach, type Sight, type Step } from './reach.js';
 
 /** The whole of it ends within this. */
-const TOTAL_MS = 28_000;
+const TOTAL_MS = 25_000;
 const BLOCK_MS = 1200;
 const ROUND_MS = 60;
 const ROUNDS = 5;
@@ -64,37 +63,47 @@ function awakeningText({ awakening }: Reached, style: Style): string {
   ].join('\n');
 }
 
-/** A line on a terminal that says what is going on now, and is gone afterwards. */
-class Ticker {
+const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
+/** The end of the screen, drawn again and again: a table that grows, and a line that says what is going on. Elsewhere only that line, once. */
+class LiveTable {
   readonly #context: Context<OptionSpecs>;
-  readonly #frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
-  #timer: NodeJS.Timeout | undefined;
-  #text = '';
+  #table = '';
+  #doing = '';
   #frame = 0;
+  #lines = 0;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(context: Context<OptionSpecs>) {
     this.#context = context;
   }
 
-  show(text: string): void {
-    this.#text = text;
-    if (!this.#context.interactive) {
-      this.#context.progress(text);
-      return;
-    }
-    this.#timer ??= setInterval(() => this.#draw(), 100).unref();
-    this.#draw();
+  doing(words: string): void {
+    this.#doing = words;
+    if (!this.#context.interactive) this.#context.progress(words);
+    else this.#timer ??= setInterval(() => this.#draw(), 100).unref();
+  }
+
+  table(text: string): void {
+    this.#table = `${text}\n`;
   }
 
   #draw(): void {
     const { style, screen } = this.#context;
-    screen(`\r\x1b[2K  ${style.cyan(this.#frames[this.#frame++ % this.#frames.length])} ${style.dim(this.#text)}`);
+    const line = `  ${style.cyan(FRAMES[this.#frame++ % FRAMES.length])} ${style.dim(this.#doing)}\n`;
+    const text = this.#table + line;
+    screen(this.#erasing() + text);
+    this.#lines = text.split('\n').length - 1;
+  }
+
+  #erasing(): string {
+    return this.#lines > 0 ? `\x1b[${this.#lines}A\x1b[J` : '';
   }
 
   end(): void {
     clearInterval(this.#timer);
-    if (this.#timer) this.#context.screen('\r\x1b[2K');
-    this.#timer = undefined;
+    this.#context.screen(this.#erasing());
+    this.#lines = 0;
   }
 }
 
@@ -131,7 +140,7 @@ export const demo = defineCommand({
     if (options['no-bench']) return { document: { reached }, text: '' };
 
     screen(`\n${style.bold('2. Side by side with what is installed here')}\n\n`);
-    const ticker = new Ticker(context as Context<OptionSpecs>);
+    const live = new LiveTable(context as Context<OptionSpecs>);
     try {
       const bench = await measureTargets(
         {
@@ -142,12 +151,10 @@ export const demo = defineCommand({
           cpus,
           budgetMs: TOTAL_MS - (performance.now() - start),
           signal,
-          progress: (line) => ticker.show(`measuring ${line}`),
+          progress: (line) => live.doing(`measuring ${line}`),
         },
-        () => {},
-        TARGETS,
+        (document) => live.table(targetText(document, style)),
       );
-      ticker.end();
       const took = ((performance.now() - start) / 1000).toFixed(0);
       const text = () =>
         [
@@ -158,7 +165,7 @@ export const demo = defineCommand({
         ].join('\n');
       return { document: { reached, bench }, text };
     } finally {
-      ticker.end();
+      live.end();
     }
   },
 });

@@ -16,6 +16,8 @@ import { median } from '../statistics.js';
 import type { Missing, Session, SessionDetails, Subject } from '../subject.js';
 
 const SOURCE = fileURLToPath(new URL('../../../../../../bench/peers/openmpi.c', import.meta.url));
+const COMPILER = 'mpicc';
+const LAUNCHER = 'mpirun';
 const RUN_LIMIT_MS = 20_000;
 
 /** The settings that are tried, as options of mpirun. */
@@ -44,7 +46,7 @@ function compiled(): string {
   if (existsSync(program)) return program;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const unfinished = `${program}.${process.pid}`;
-  const result = spawnSync('mpicc', ['-O2', '-o', unfinished, SOURCE], { encoding: 'utf8' });
+  const result = spawnSync(COMPILER, ['-O2', '-o', unfinished, SOURCE], { encoding: 'utf8' });
   if (result.status !== 0) {
     rmSync(unfinished, { force: true });
     throw new Error(`mpicc failed: ${(result.stderr ?? result.error?.message ?? '').trim().slice(-300)}`);
@@ -76,7 +78,7 @@ class OpenMpiSession implements Session {
     const args = [...COMMON, ...setting, this.#program, ...words.map(String)];
     const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(RUN_LIMIT_MS)]);
     return new Promise((resolve, reject) => {
-      const child = spawn('mpirun', args, { env: { ...process.env, ...ENV }, stdio: ['ignore', 'pipe', 'pipe'], signal });
+      const child = spawn(LAUNCHER, args, { env: { ...process.env, ...ENV }, stdio: ['ignore', 'pipe', 'pipe'], signal });
       let output = '';
       let errors = '';
       child.stdout.on('data', (chunk) => {
@@ -90,7 +92,7 @@ class OpenMpiSession implements Session {
         try {
           if (code !== 0) throw new Error(`mpirun ended with ${code}: ${errors.trim().slice(-300)}`);
           const values = parseBatches(this.#bench, output);
-          this.#command = ['mpirun', ...args].join(' ');
+          this.#command = [LAUNCHER, ...args].join(' ');
           this.#raw = output.split('\n').slice(0, 8).join('\n');
           resolve(values);
         } catch (error) {
@@ -140,7 +142,7 @@ export const openmpi: Subject = {
   async missing(): Promise<Missing | undefined> {
     if (!existsSync(SOURCE))
       return { reason: 'the benchmark sources are not here: run it from a clone', install: 'npm run setup:peers' };
-    if (findProgram('mpicc') && findProgram('mpirun')) return undefined;
+    if (findProgram(COMPILER) && findProgram(LAUNCHER)) return undefined;
     return { reason: 'mpicc or mpirun is not on PATH', install: 'apt-get install openmpi-bin libopenmpi-dev gcc' };
   },
   start: async (bench, cpus, signal) => new OpenMpiSession(bench, cpus, signal),

@@ -14,6 +14,8 @@ import { type BenchCase, isRoundTrip, type Metric, ratioOf } from '../case.js';
 import { findProgram } from '../child-program.js';
 import type { Missing, Session, SessionDetails, Subject } from '../subject.js';
 
+const PROGRAM = 'ucx_perftest';
+
 /** One line of results. */
 export interface PerftestResult {
   readonly iterations: number;
@@ -122,7 +124,7 @@ interface Ended {
 }
 
 function launch(args: readonly string[], env: Readonly<Record<string, string>>, signal: AbortSignal) {
-  const child = spawn('ucx_perftest', args, {
+  const child = spawn(PROGRAM, args, {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     signal,
@@ -250,7 +252,7 @@ function perftestSubject(
     who,
     unfit: (bench) => (bench.mode === 'poll' ? unfit(bench) : 'ucx_perftest is measured polling; use --mode poll'),
     async missing(): Promise<Missing | undefined> {
-      return findProgram('ucx_perftest') ? undefined : { reason: 'ucx_perftest is not on PATH', install: INSTALL };
+      return findProgram(PROGRAM) ? undefined : { reason: 'ucx_perftest is not on PATH', install: INSTALL };
     },
     async start(bench, cpus, signal) {
       return new PerftestSession(bench, test(bench), settings(bench), cpus, signal);
