@@ -37,6 +37,8 @@ export interface ComparedAlgorithm {
   /** Simulated time of an almost empty vector: the latency part. */
   readonly smallNs: number;
   readonly smallBytes: number;
+  /** Nanoseconds per further byte. */
+  readonly bytesSlope: number;
   readonly rounds: number;
   readonly messages: number;
   readonly peakBytesPerRound: number;
@@ -117,6 +119,7 @@ function runOne(
   const smallBytes = Math.min(q.bytes, 8 * ranks);
   const run = (bytes: number) => simulateRounds(makeFabric(q.network, ranks, q.fabric), { schedule, bytes }, { helpers });
   const result = run(q.bytes);
+  const smallNs = run(smallBytes).totalNs;
   const walk = walkSchedule(schedule, evenSplit(q.bytes, schedule.chunks));
   const algorithmBytesPerSecond = q.bytes / (result.totalNs / 1e9);
   return {
@@ -124,8 +127,9 @@ function runOne(
     description: algorithm.description,
     formulaNs: costNs(algorithm.cost(shape), constants),
     simulatedNs: result.totalNs,
-    smallNs: run(smallBytes).totalNs,
+    smallNs,
     smallBytes,
+    bytesSlope: q.bytes > smallBytes ? (result.totalNs - smallNs) / (q.bytes - smallBytes) : 0,
     rounds: schedule.steps,
     messages: walk.messages,
     peakBytesPerRound: walk.peakPerRound,

@@ -9,7 +9,8 @@
  *   edge          [k/2 per pod]   ...   [k/2 per pod]
  *   endpoints      k/2 per edge switch
  * ```
- * It may be bought pod by pod: the core is there from the first day. Levels other than three have figures; graphs exist for two and three.
+ * It may be bought pod by pod: with fewer than k pods a core switch takes several links of the same pod, and half as many core switches per column as there are pods
+ * are enough. Levels other than three have figures; graphs exist for two and three.
  */
 import { PlanRefusal } from '../refusal.js';
 import { buildLeafSpine } from './leaf-spine.js';
@@ -40,9 +41,10 @@ export const fatTree: Topology = {
     const share = pods / k;
     const full = 2 * half ** levels;
     const n = full * share;
-    // Every level below the top has 2 half^(levels-1) switches; the top has half of that and is bought at once.
+    // Every level below the top has 2 half^(levels-1) switches; the top has half of that.
     const below = (levels - 1) * 2 * half ** (levels - 1) * share;
-    const top = half ** (levels - 1);
+    const top = levels === 3 ? half * coresPerColumn(pods) : half ** (levels - 1);
+    const topPorts = levels === 3 ? Math.ceil((pods * half) / coresPerColumn(pods)) : k;
     const fabric = (levels - 1) * n;
     return {
       topology: 'fat-tree',
@@ -54,7 +56,7 @@ export const fatTree: Topology = {
           ? [{ ports: k, count: below + top }]
           : [
               { ports: k, count: below },
-              { ports: pods, count: top },
+              { ports: topPorts, count: top },
             ],
       radix: k,
       links: countLinks([
@@ -65,7 +67,7 @@ export const fatTree: Topology = {
       diameter: diameterBehindSwitches(pods === 1 && levels === 3 ? 2 : 2 * (levels - 1)),
       bisection: { links: n / 2, exactness: pods % 2 === 0 ? 'exact' : 'estimate', relative: 1 },
       kind: 'indirect',
-      regular: pods === k,
+      regular: pods % 2 === 0,
       blocking: { nonBlocking: true, ratio: 1 },
     };
   },
@@ -75,25 +77,34 @@ export const fatTree: Topology = {
     const [k, levels, pods] = ['radix', 'levels', 'pods'].map((name) => scalar(parameters, name));
     if (levels === 2) return buildLeafSpine({ radix: k, leaves: k, down: k / 2, up: k / 2, spines: k / 2 });
     if (levels !== 3) throw new PlanRefusal(`fat-tree: the graph is built for two and three levels, not ${levels}`, '3');
-    return buildPods({ down: k / 2, up: k / 2, leavesPerPod: k / 2, pods, coresPerColumn: k / 2, name: `fat tree radix ${k}` });
+    return buildPods({
+      down: k / 2,
+      up: k / 2,
+      leavesPerPod: k / 2,
+      pods,
+      coresPerColumn: coresPerColumn(pods),
+      name: `fat tree radix ${k}`,
+    });
   },
 
   grow(given): GrowthStep {
     const parameters = check(given);
     const [k, levels, pods] = ['radix', 'levels', 'pods'].map((name) => scalar(parameters, name));
     if (levels === 3 && pods < k) {
+      const [before, after] = [coresPerColumn(pods), coresPerColumn(pods + 1)];
+      const moved = Math.round(pods * (k / 2) ** 2 * (1 - before / after));
       return {
         parameters: { radix: k, levels, pods: pods + 1 },
-        movedLinks: 0,
+        movedLinks: moved,
         keepsSwitches: true,
-        description: 'one pod more under the core that is already there',
+        description: 'one pod more, and core switches for it',
       };
     }
     return {
       parameters: { radix: k, levels: levels + 1 },
       movedLinks: 0,
       keepsSwitches: true,
-      description: `full: a level more, ${k} times the endpoints`,
+      description: `full: a level more, ${k / 2} times the endpoints`,
     };
   },
 
@@ -105,9 +116,16 @@ export const fatTree: Topology = {
         `a three-level fat tree of radix ${k} ends at ${full} endpoints`,
         `radix ${Math.ceil(Math.cbrt(4 * endpoints) / 2) * 2}`,
       );
-    return { radix: k, levels: 3, pods: Math.ceil(endpoints / (k ** 2 / 4)) };
+    const pods = Math.ceil(endpoints / (k ** 2 / 4));
+    if (pods > 1) return { radix: k, levels: 3, pods };
+    const least = Math.max(2, 2 * Math.ceil(Math.cbrt(4 * endpoints) / 2 - 1e-9)); // one pod would do: smaller switches
+    return { radix: least, levels: 3, pods: Math.ceil(endpoints / (least ** 2 / 4)) };
   },
 };
+
+function coresPerColumn(pods: number): number {
+  return Math.ceil(pods / 2);
+}
 
 function check(given: TopologyParameters): TopologyParameters {
   const parameters = readParameters(fatTree, given);
