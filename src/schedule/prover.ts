@@ -6,7 +6,7 @@
  *     written; a range wraps only where both of its sides are the same range.
  *  2. No cycle of waits. All programs run together while every send waits for its receive. Streams are first-in-first-out and nothing is
  *     chosen at run time, so if this order finishes, every order does, and more buffering only helps.
- *  3. Sends match receives: nothing is left over, kinds and chunk counts agree.
+ *  3. Sends match receives: nothing is left over; kinds, chunk counts and (of data) step labels agree.
  *  4. Each contribution exactly once. Chunks carry the set of ranks combined in them; reducing overlapping sets or different chunks is an
  *     error, as is relying on a content nobody wrote; at the end the contract's contents must be there, finished once.
  *  5. No race. Vector clocks over all lanes hold what has surely completed before an operation starts, assuming the LEAST a network
@@ -222,7 +222,8 @@ class Execution {
   }
 
   #take(node: number, i: Instruction, travel: Travel, sender: number, sent: Instruction): void {
-    if (isEmpty(i) !== isEmpty(sent)) this.#flaw('mismatch', node, i, `meets ${describe(sender, sent)}`);
+    if (isEmpty(i) !== isEmpty(sent) || (!isEmpty(i) && i.step !== sent.step))
+      this.#flaw('mismatch', node, i, `meets ${describe(sender, sent)}`);
     else if (!isEmpty(i)) {
       const wraps = Math.max(i.first, sent.first) + i.count > this.#schedule.chunks;
       if (i.count !== sent.count || (wraps && i.first !== sent.first))

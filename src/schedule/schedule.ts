@@ -31,7 +31,8 @@
  *                   for it. A send need not wait for the receiver, but it may: schedules are proved free of deadlock
  *                   when every send waits for its receive, and free of races when none does.
  *
- *   step            A label: the round to which an instruction belongs. Steps never fall inside a lane. They give drawings their
+ *   step            A label: the round to which an instruction belongs, the same at both ends of a message (a signal
+ *                   may be awaited in a later one). Steps never fall inside a lane. They give drawings their
  *                   columns and simulators `at(rank, step)`; nothing waits for a step.
  *
  *   finish          A mark on the reduction that completes a chunk (all contributions in): an executor of `avg` scales there,

@@ -6,11 +6,11 @@
  * Wins    Never against pairwise; kept because many programs do exactly this.
  */
 
-import { userBuffers } from '../../schedule/contract.js';
-import { defineSchedule } from '../../schedule/schedule.js';
+import { INPUT_ID, OUTPUT_ID, userBuffers } from '../../schedule/contract.js';
+import { copy, receive, send } from '../../schedule/instruction.js';
+import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
-import { OUT_IN } from '../lanes.js';
-import { exchangeStep } from './exchange.js';
+import { IN, OUT, OUT_IN } from '../lanes.js';
 
 export const linearAllToAll: Algorithm = {
   collective: 'all-to-all',
@@ -18,6 +18,17 @@ export const linearAllToAll: Algorithm = {
   description: 'to rank 0, 1, 2, ... in turn; the yardstick for incast',
   supports: always,
   schedule({ size }) {
+    // A message to rank d belongs to step d at both ends, so all that a rank takes, it takes in its own step.
+    function* at(rank: number, step: number): Generator<Instruction> {
+      if (step !== rank) {
+        yield send({ lane: OUT, step, to: step, buffer: INPUT_ID, first: step });
+        return;
+      }
+      for (let from = 0; from < size; from++) {
+        if (from === rank) yield copy({ lane: IN, step, rank, buffer: OUTPUT_ID, first: rank, otherBuffer: INPUT_ID });
+        else yield receive({ lane: IN, step, from, buffer: OUTPUT_ID, first: from });
+      }
+    }
     return defineSchedule({
       collective: 'all-to-all',
       algorithm: 'linear',
@@ -26,7 +37,7 @@ export const linearAllToAll: Algorithm = {
       buffers: userBuffers('all-to-all'),
       lanes: OUT_IN,
       steps: size,
-      at: (rank, step) => exchangeStep(rank, step, step, step),
+      at,
     });
   },
   cost(shape) {

@@ -7,11 +7,11 @@
  * Paper   Thakur, Rabenseifner, Gropp, IJHPCA 2005.
  */
 
-import { userBuffers } from '../../schedule/contract.js';
-import { defineSchedule } from '../../schedule/schedule.js';
+import { INPUT_ID, OUTPUT_ID, userBuffers } from '../../schedule/contract.js';
+import { copy, receive, send } from '../../schedule/instruction.js';
+import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
-import { OUT_IN } from '../lanes.js';
-import { exchangeStep } from './exchange.js';
+import { IN, OUT, OUT_IN } from '../lanes.js';
 
 export const pairwiseAllToAll: Algorithm = {
   collective: 'all-to-all',
@@ -19,6 +19,15 @@ export const pairwiseAllToAll: Algorithm = {
   description: 'to the rank s ahead, from the rank s behind; for large blocks',
   supports: always,
   schedule({ size }) {
+    function* at(rank: number, step: number): Generator<Instruction> {
+      const [to, from] = [(rank + step) % size, (rank - step + size) % size];
+      if (step === 0) {
+        yield copy({ lane: IN, step, rank, buffer: OUTPUT_ID, first: rank, otherBuffer: INPUT_ID });
+        return;
+      }
+      yield send({ lane: OUT, step, to, buffer: INPUT_ID, first: to });
+      yield receive({ lane: IN, step, from, buffer: OUTPUT_ID, first: from });
+    }
     return defineSchedule({
       collective: 'all-to-all',
       algorithm: 'pairwise',
@@ -27,7 +36,7 @@ export const pairwiseAllToAll: Algorithm = {
       buffers: userBuffers('all-to-all'),
       lanes: OUT_IN,
       steps: size,
-      at: (rank, step) => exchangeStep(rank, step, (rank + step) % size, (rank - step + size) % size),
+      at,
     });
   },
   cost(shape) {
