@@ -51,8 +51,3 @@ export function batchValue(bench: { metric: Metric; size: number }, count: numbe
 export function isRoundTrip(op: Op): boolean {
   return op === 'write' || op === 'send';
 }
-
-/** Whether the operation works without the target's program. */
-export function isOneSided(op: Op): boolean {
-  return op !== 'send';
-}

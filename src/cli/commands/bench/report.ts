@@ -82,7 +82,7 @@ export function formatRatio(ratio: number, style: Style): string {
 }
 
 /** Lines about peers that did not take part. */
-export function absentLines(document: BenchDocument, style: Style): string[] {
+function absentLines(document: BenchDocument, style: Style): string[] {
   return [
     ...Object.entries(document.missing).map(([who, install]) => `${style.yellow('missing')} ${who}: ${install}`),
     ...Object.entries(document.skipped).map(([who, reason]) => `${style.dim('skipped')} ${who}: ${reason}`),

@@ -1,7 +1,7 @@
 /** Runs the whole table of targets and shows must, aim and measured side by side. */
 
 import type { Style } from '../../style.js';
-import { boxTable } from '../../table.js';
+import { boxTable, type Column } from '../../table.js';
 import { type MeasureOptions, measure } from './measure.js';
 import { formatRatio, formatValue, type ResultEntry } from './report.js';
 import { TARGETS, type Target, type TargetRow } from './targets.js';
@@ -78,41 +78,34 @@ export async function measureTargets(
 
 const VERDICT = { aim: '●', must: '◐', below: '○', 'not measured': ' ' } as const;
 
-export function targetText(document: TargetDocument, style: Style): string {
-  const head = [
-    { title: '' },
+/** The table; with `judged` also what was promised and how it was met. */
+export function targetText(document: TargetDocument, style: Style, judged: boolean): string {
+  const head: Column[] = [
     { title: 'what' },
     { title: 'Verbena', align: 'right' },
     { title: 'against' },
     { title: 'theirs', align: 'right' },
     { title: 'ratio', align: 'right' },
-    { title: 'must', align: 'right' },
-    { title: 'aim', align: 'right' },
-  ] as const;
+  ];
+  if (judged) head.push({ title: 'must', align: 'right' }, { title: 'aim', align: 'right' }, { title: '' });
   const paint = { aim: style.green, must: style.yellow, below: style.red, 'not measured': style.dim };
   let last = '';
   const rows = document.rows.map((row) => {
     const metric = row.unit === 'us' ? 'latency' : row.unit === 'GB/s' ? 'bandwidth' : 'rate';
     const first = row.what !== last;
     last = row.what;
+    const absent = row.reason?.startsWith('not installed') ? 'missing' : 'none';
     return [
-      paint[row.verdict](VERDICT[row.verdict]),
       first ? row.what : '',
       first && row.ours !== undefined ? style.bold(formatValue(metric, row.ours)) : '',
       row.peer,
-      row.theirs === undefined
-        ? style.dim(row.reason?.startsWith('not installed') ? 'missing' : 'none')
-        : formatValue(metric, row.theirs),
+      row.theirs === undefined ? style.dim(absent) : formatValue(metric, row.theirs),
       row.measured === undefined ? '' : formatRatio(row.measured, style),
-      style.dim(String(row.must)),
-      style.dim(String(row.aim)),
+      ...(judged ? [style.dim(String(row.must)), style.dim(String(row.aim)), paint[row.verdict](VERDICT[row.verdict])] : []),
     ];
   });
-  const legend = `${style.green('●')} aim reached  ${style.yellow('◐')} must reached  ${style.red('○')} below`;
   const notes = document.rows.filter((row) => row.reason !== undefined).map((row) => style.dim(`${row.peer}: ${row.reason}`));
-  return [
-    boxTable(head, rows, style),
-    `${legend}   ${style.dim('ratio: how many times better Verbena is')}`,
-    ...new Set(notes),
-  ].join('\n');
+  const legend = judged ? [`${style.green('●')} aim reached  ${style.yellow('◐')} must reached  ${style.red('○')} below`] : [];
+  const meaning = style.dim('ratio: how many times better Verbena is; 1 is level, above is ahead');
+  return [boxTable(head, rows, style), meaning, ...legend, ...new Set(notes)].join('\n');
 }

@@ -108,7 +108,7 @@ The figures mean something only on a machine that does nothing else.`.replace(/(
     if (options.all) {
       const document = await measureTargets({ ...shared, roundMs: options['round-ms'] ?? 200 });
       const failed = document.rows.some((row) => row.verdict === 'below');
-      return { document, text: () => targetText(document, style), exitCode: failed ? 1 : 0 };
+      return { document, text: () => targetText(document, style, true), exitCode: failed ? 1 : 0 };
     }
     if ((op === 'fetch-add' || op === 'cmp-swap') && size !== 8) throw new UsageError(`${op} works on 8 bytes: leave --size out`);
     const bench: BenchCase = { op, metric, size, mode, memory };

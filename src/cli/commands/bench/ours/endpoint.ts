@@ -38,7 +38,7 @@ export interface EndpointAddress {
 }
 
 /** Receive requests that are kept posted: more than a sender's window, so that a sender never waits for one. */
-export const RECEIVES = 2 * WINDOW;
+const RECEIVES = 2 * WINDOW;
 
 export class Endpoint {
   readonly bench: BenchCase;

@@ -79,13 +79,13 @@ async function streamIn(end: Endpoint, count: number): Promise<void> {
 }
 
 /** The initiator's part of a round: a value per batch. */
-export function initiateRound(end: Endpoint, batch: number, batches: number): Promise<number[]> {
+export function initiateByEvents(end: Endpoint, batch: number, batches: number): Promise<number[]> {
   if (end.bench.metric !== 'latency') return streamOut(end, batch, batches);
   return end.isTwoSided ? pingPong(end, true, batch, batches) : oneAtATime(end, batch, batches);
 }
 
 /** The target's part, for operations that have one. */
-export async function answerRound(end: Endpoint, batch: number, batches: number): Promise<void> {
+export async function answerByEvents(end: Endpoint, batch: number, batches: number): Promise<void> {
   if (!end.isTwoSided) return;
   if (end.bench.metric === 'latency') await pingPong(end, false, batch, batches);
   else if (end.bench.op === 'send') await streamIn(end, batch * batches);

@@ -173,7 +173,7 @@ function streamIn(end: Endpoint, count: number): void {
 }
 
 /** The initiator's part of a round: a value per batch. */
-export function initiateRound(end: Endpoint, batch: number, batches: number): number[] {
+export function initiateByPolling(end: Endpoint, batch: number, batches: number): number[] {
   const { op, metric } = end.bench;
   if (metric !== 'latency') return streamOut(end, end.streamed, batch, batches);
   if (op === 'write') return writePingPong(end, true, batch, batches);
@@ -182,7 +182,7 @@ export function initiateRound(end: Endpoint, batch: number, batches: number): nu
 }
 
 /** The target's part, for operations that have one; a READ, an atomic or a stream of WRITEs does not need the target. */
-export function answerRound(end: Endpoint, batch: number, batches: number): void {
+export function answerByPolling(end: Endpoint, batch: number, batches: number): void {
   const { op, metric } = end.bench;
   if (op === 'send' && metric !== 'latency') streamIn(end, batch * batches);
   else if (op === 'send') sendPingPong(end, false, batch, batches);

@@ -3,10 +3,10 @@
 import type { BenchCase } from '../case.js';
 import { serve } from '../child-program.js';
 import { Endpoint, type EndpointAddress } from './endpoint.js';
-import * as eventLoops from './event-loops.js';
+import { answerByEvents, initiateByEvents } from './event-loops.js';
 import { makeOtherUses } from './other-uses.js';
 import { carryOut, confirm, prepareCheck } from './payload-check.js';
-import * as pollLoops from './poll-loops.js';
+import { answerByPolling, clearLastWord, initiateByPolling } from './poll-loops.js';
 
 interface Round {
   readonly batch: number;
@@ -39,16 +39,16 @@ serve({
   open,
   idle,
   connect: (peer: EndpointAddress) => end.connect(peer),
-  prepareRound: () => pollLoops.clearLastWord(end),
+  prepareRound: () => clearLastWord(end),
   initiate: async ({ batch, batches }: Round) => {
-    const { initiateRound } = end.bench.mode === 'poll' ? pollLoops : eventLoops;
-    await initiateRound(end, LEAD_IN, 1);
-    return initiateRound(end, batch, batches);
+    const initiate = end.bench.mode === 'poll' ? initiateByPolling : initiateByEvents;
+    await initiate(end, LEAD_IN, 1);
+    return initiate(end, batch, batches);
   },
   answer: async ({ batch, batches }: Round) => {
-    const { answerRound } = end.bench.mode === 'poll' ? pollLoops : eventLoops;
-    await answerRound(end, LEAD_IN, 1);
-    await answerRound(end, batch, batches);
+    const answer = end.bench.mode === 'poll' ? answerByPolling : answerByEvents;
+    await answer(end, LEAD_IN, 1);
+    await answer(end, batch, batches);
   },
   prepareCheck: (seed: number) => prepareCheck(end, seed),
   carryOut: (seed: number) => carryOut(end, seed),
