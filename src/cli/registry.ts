@@ -8,6 +8,7 @@ const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {
   doctor: async () => (await import('./commands/doctor/doctor.js')).doctor,
   top: async () => (await import('./commands/top/top.js')).top,
   bench: async () => (await import('./commands/bench/bench.js')).bench,
+  plan: async () => (await import('./commands/plan/plan.js')).planCommand,
 };
 
 export function commandNames(): string[] {

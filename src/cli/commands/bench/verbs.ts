@@ -12,6 +12,8 @@ import { measureTargets, targetText } from './target-table.js';
 
 /** Every call ends within 100 s; the rest is for starting and ending. */
 const BUDGET_MS = 85_000;
+/** When something hangs, everything is ended at this time. */
+const LIMIT_MS = 95_000;
 /** Starting a round of a peer that is a program of its own. */
 const ROUND_OVERHEAD_MS = 500;
 const ROUND_MS = 300;
@@ -83,7 +85,8 @@ The figures mean something only on a machine that does nothing else.`.replace(/(
     { line: 'verbena bench verbs --metric footprint', note: 'Bytes of shared memory per peer at 1,000 peers.' },
     { line: 'verbena bench verbs --all', note: 'The table of the README: must, aim, measured.' },
   ],
-  async run({ options, signal, style, progress }): Promise<Outcome> {
+  async run({ options, signal: interrupted, style, progress }): Promise<Outcome> {
+    const signal = AbortSignal.any([interrupted, AbortSignal.timeout(LIMIT_MS)]);
     const cpus = pairOf(options.cpus);
     const { op, metric, size, mode, memory, provider, peer, rounds } = options;
     if (metric === 'footprint') {
