@@ -59,6 +59,8 @@ interface Waiter {
   wake: () => void;
 }
 
+const KNOWN_INIT: readonly string[] = ['depth', 'mode', 'spinUs', 'channel', 'thread'];
+
 export abstract class CompletionQueue {
   readonly depth: number;
   readonly mode: WaitMode;
@@ -69,6 +71,11 @@ export abstract class CompletionQueue {
   readonly #single = new WorkCompletions(1);
 
   constructor(init: CqInit) {
+    for (const name of Object.keys(init)) {
+      if (!KNOWN_INIT.includes(name)) {
+        throw new VerbsError('VERBS_INVALID', `createCq has no option '${name}': it has ${KNOWN_INIT.join(', ')}`);
+      }
+    }
     const depth = init.depth ?? 256;
     if (!Number.isInteger(depth) || depth < 1 || depth > 1 << 20) {
       throw new VerbsError('VERBS_INVALID', `depth must be 1 to ${1 << 20}: got ${depth}`);

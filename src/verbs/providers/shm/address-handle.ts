@@ -3,6 +3,7 @@
  */
 
 import type { AddressHandle } from '../../address-handle.js';
+import { VerbsError } from '../../errors.js';
 import type { AddressVector } from '../../qp-state.js';
 import type { ShmDevice } from './device.js';
 import type { Peer } from './peer.js';
@@ -19,6 +20,8 @@ export class ShmAddressHandle implements AddressHandle {
   constructor(device: ShmDevice, av: AddressVector) {
     this.device = device;
     this.av = av;
+    if (typeof av?.gid !== 'string')
+      throw new VerbsError('VERBS_INVALID', "an address handle needs the peer's gid: pass address().av");
     if (av.gid.toLowerCase().startsWith('ff')) return;
     this.#peer = device.peer(av.gid);
     this.#peer.users++;

@@ -12,8 +12,7 @@
 
 import { CompletionQueue, type CqInit, type Moderation } from '../../completion-queue.js';
 import { VerbsError } from '../../errors.js';
-import { COMPLETION_OPCODES } from '../../opcode.js';
-import { type Cause, statusMeaning, statusName } from '../../status.js';
+import type { Cause } from '../../status.js';
 import type { WorkCompletions } from '../../work-completions.js';
 import type { ShmCompletionThread } from './completion-thread.js';
 import type { ShmDevice } from './device.js';
@@ -40,10 +39,10 @@ import {
 } from './layout.js';
 import type { ShmQueuePair } from './queue-pair.js';
 import type { ReceiveRing } from './receive-ring.js';
+import type { ShmSharedReceiveQueue } from './shared-receive-queue.js';
 
 /** More rings than this are found by the bitmap. */
 const SCAN_AT_MOST = 16;
-const CAUSES = 1024;
 
 /**
  * A local completion: [ status | opcode << 8 | flags << 16 ][ byteLen ][ causeId ][ position in the send queue, or -1 for a receive ][ imm ][ srcQp ].
@@ -75,8 +74,6 @@ export class ShmCompletionQueue extends CompletionQueue {
   #armed = 0;
   #signalling = false;
   #periodTimer: NodeJS.Timeout | undefined;
-  readonly #causes: (Cause | undefined)[] = [];
-  #lastCause = 0;
   readonly #thread: ShmCompletionThread | undefined;
 
   constructor(device: ShmDevice, init: CqInit) {
@@ -194,10 +191,11 @@ export class ShmCompletionQueue extends CompletionQueue {
     } else {
       qp.count(C_ERRORS, 1);
       if (wcs.causeId[n] === 0) {
-        wcs.causeId[n] = this.explain(status, qp, wcs.id[n], wcs.opcode[n], '');
+        wcs.causeId[n] = this.device.explain(status, qp, wcs.id[n], wcs.opcode[n]);
         qp.failed(status, wcs.causeId[n]);
       }
     }
+    if (qp.srq !== undefined) (qp.srq as ShmSharedReceiveQueue).check();
     const home = qp.recvCq as ShmCompletionQueue;
     if (home === this) return 1;
     home.#pushReceive(qp, wcs, n);
@@ -374,22 +372,8 @@ export class ShmCompletionQueue extends CompletionQueue {
     });
   }
 
-  /** Keeps a cause under a number. */
-  explain(status: number, qp: ShmQueuePair, wrId: number, opcode: number, words: string): number {
-    this.#lastCause++;
-    this.#causes[this.#lastCause % CAUSES] = {
-      status: statusName(status),
-      qpNum: qp.qpNum,
-      wrId,
-      opcode: COMPLETION_OPCODES[opcode],
-      peer: qp.peerName,
-      words: words === '' ? statusMeaning(status) : words,
-    };
-    return this.#lastCause;
-  }
-
   cause(causeId: number): Cause | undefined {
-    return causeId > this.#lastCause - CAUSES && causeId <= this.#lastCause ? this.#causes[causeId % CAUSES] : undefined;
+    return this.device.cause(causeId);
   }
 
   protected hold(on: boolean): void {

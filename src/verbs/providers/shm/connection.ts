@@ -52,7 +52,7 @@ function encodePrivate(data: Uint8Array | undefined): string {
 class Wire {
   readonly socket: Socket;
   onMessage: (message: Message) => void = () => {};
-  onEnd: (reason: string) => void = () => {};
+  onEnd: (reason: string, code?: string) => void = () => {};
   #text = '';
   #ended = false;
 
@@ -60,7 +60,7 @@ class Wire {
     this.socket = socket;
     socket.setEncoding('utf8');
     socket.on('data', (chunk: string) => this.#take(chunk));
-    socket.on('error', (error) => this.end(error.message));
+    socket.on('error', (error: NodeJS.ErrnoException) => this.end(error.message, error.code));
     socket.on('close', () => this.end('the peer closed the connection or ended'));
   }
 
@@ -89,11 +89,11 @@ class Wire {
     if (!this.#ended) this.socket.write(`${JSON.stringify({ v: VERSION, ...message })}\n`);
   }
 
-  end(reason: string): void {
+  end(reason: string, code?: string): void {
     if (this.#ended) return;
     this.#ended = true;
     this.socket.destroy();
-    this.onEnd(reason);
+    this.onEnd(reason, code);
   }
 
   /** Sends what is left, then closes. */
@@ -105,7 +105,7 @@ class Wire {
   }
 }
 
-function established(wire: Wire, qp: QueuePair, privateData: string | undefined): Connection {
+function established(device: ShmDevice, wire: Wire, qp: QueuePair, privateData: string | undefined): Connection {
   let close: (reason: string) => void = () => {};
   const closed = new Promise<string>((resolve) => {
     close = resolve;
@@ -119,10 +119,13 @@ function established(wire: Wire, qp: QueuePair, privateData: string | undefined)
       }
     }
   };
+  const atDeviceClose = { close: () => wire.finish({ t: 'DREQ' }, 'the device was closed') };
   wire.onEnd = (reason) => {
+    device.noteConnection(atDeviceClose, false);
     toError();
     close(reason);
   };
+  device.noteConnection(atDeviceClose, true);
   wire.onMessage = (message) => {
     if (message.t === 'DREQ') wire.end('the peer disconnected');
   };
@@ -157,7 +160,17 @@ function handshake<T>(
     const abort = () => fail(signal?.reason as Error);
     const timer = setTimeout(() => fail(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)), timeoutMs);
     signal?.addEventListener('abort', abort, { once: true });
-    wire.onEnd = (reason) => fail(new VerbsError('VERBS_PEER_LOST', `${what}: ${reason}`));
+    wire.onEnd = (reason, code) => {
+      const nobody = code === 'ECONNREFUSED' || code === 'ENOENT';
+      fail(
+        nobody
+          ? new VerbsError(
+              'VERBS_NO_DEVICE',
+              `${what}: nobody listens under that name on this host; start the listener first, or check the name`,
+            )
+          : new VerbsError('VERBS_PEER_LOST', `${what}: ${reason}`),
+      );
+    };
     start((value) => {
       done();
       resolve(value);
@@ -165,22 +178,12 @@ function handshake<T>(
   });
 }
 
-export async function connectTo(_device: ShmDevice, name: string, qp: QueuePair, options: ConnectOptions): Promise<Connection> {
+export async function connectTo(device: ShmDevice, name: string, qp: QueuePair, options: ConnectOptions): Promise<Connection> {
   options.signal?.throwIfAborted();
   const path = socketName(name);
   const privateData = encodePrivate(options.privateData);
   const wire = new Wire(createConnection(path));
   return handshake<Connection>(wire, options, `the listener '${name}' did not accept`, (resolve, reject) => {
-    wire.socket.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') {
-        reject(
-          new VerbsError(
-            'VERBS_NO_DEVICE',
-            `nobody listens under '${name}' on this host: start the listener first, or check the name`,
-          ),
-        );
-      }
-    });
     wire.socket.once('connect', () => wire.send({ t: 'REQ', address: qp.address(), privateData }));
     wire.onMessage = (message) => {
       if (message.t === 'REJ') {
@@ -190,7 +193,7 @@ export async function connectTo(_device: ShmDevice, name: string, qp: QueuePair,
       } else if (message.t === 'REP' && message.address) {
         qp.connect(message.address, options.attributes).then(() => {
           wire.send({ t: 'RTU' });
-          resolve(established(wire, qp, message.privateData));
+          resolve(established(device, wire, qp, message.privateData));
         }, reject);
       }
     };
@@ -202,9 +205,11 @@ class Request implements ConnectionRequest {
   readonly #wire: Wire;
   readonly #address: QpAddress;
   readonly #sent: string;
+  readonly #device: ShmDevice;
   #answered = false;
 
-  constructor(wire: Wire, message: Message) {
+  constructor(device: ShmDevice, wire: Wire, message: Message) {
+    this.#device = device;
     this.#wire = wire;
     this.#address = message.address as QpAddress;
     this.#sent = message.privateData ?? '';
@@ -212,16 +217,16 @@ class Request implements ConnectionRequest {
   }
 
   async accept(qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
+    const privateData = encodePrivate(options.privateData);
     this.#answer();
     const wire = this.#wire;
-    const privateData = encodePrivate(options.privateData);
     return handshake<Connection>(wire, options, 'the initiator did not confirm', (resolve, reject) => {
       if (wire.socket.destroyed) {
         reject(new VerbsError('VERBS_TIMEOUT', 'the initiator has given up: accept sooner, or let it wait longer (timeoutMs)'));
         return;
       }
       wire.onMessage = (message) => {
-        if (message.t === 'RTU') resolve(established(wire, qp, this.#sent));
+        if (message.t === 'RTU') resolve(established(this.#device, wire, qp, this.#sent));
       };
       qp.connect(this.#address, options.attributes).then(
         () => wire.send({ t: 'REP', address: qp.address(), privateData }),
@@ -234,8 +239,13 @@ class Request implements ConnectionRequest {
   }
 
   reject(privateData?: Uint8Array): void {
+    const data = encodePrivate(privateData);
     this.#answer();
-    this.#wire.finish({ t: 'REJ', privateData: encodePrivate(privateData) }, 'rejected');
+    this.#wire.finish({ t: 'REJ', privateData: data }, 'rejected');
+  }
+
+  get answered(): boolean {
+    return this.#answered;
   }
 
   #answer(): void {
@@ -252,11 +262,15 @@ class Request implements ConnectionRequest {
 class NamedListener implements Listener {
   readonly name: string;
   readonly #server: Server;
+  readonly #device: ShmDevice;
   readonly #waiting: Request[] = [];
+  /** Handed out by accept; those still unanswered at close are rejected too. */
+  readonly #open = new Set<Request>();
   readonly #takers = new Set<() => void>();
   #closed = false;
 
-  constructor(name: string, server: Server) {
+  constructor(device: ShmDevice, name: string, server: Server) {
+    this.#device = device;
     this.name = name;
     this.#server = server;
     server.unref();
@@ -272,7 +286,11 @@ class NamedListener implements Listener {
     for (;;) {
       options.signal?.throwIfAborted();
       const request = this.#waiting.shift();
-      if (request) return request;
+      if (request) {
+        for (const answered of [...this.#open].filter((r) => r.answered)) this.#open.delete(answered);
+        this.#open.add(request);
+        return request;
+      }
       if (this.#closed) throw new VerbsError('VERBS_CLOSED', `the listener '${this.name}' is closed`);
       if (performance.now() >= deadline)
         throw new VerbsError('VERBS_TIMEOUT', `nobody connected to '${this.name}' within ${options.timeoutMs} ms`);
@@ -307,7 +325,9 @@ class NamedListener implements Listener {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    for (const request of this.#waiting.splice(0)) request.abandon();
+    for (const request of [...this.#waiting.splice(0), ...this.#open]) request.abandon();
+    this.#open.clear();
+    this.#device.noteConnection(this, false);
     this.#server.close();
     for (const take of [...this.#takers]) take();
   }
@@ -326,7 +346,7 @@ export function listenOn(device: ShmDevice, name: string): Promise<Listener> {
   const path = socketName(name);
   return new Promise((resolve, reject) => {
     const server = createServer();
-    const listener = new NamedListener(name, server);
+    const listener = new NamedListener(device, name, server);
     server.on('connection', (socket) => {
       const wire = new Wire(socket);
       socket.unref();
@@ -336,7 +356,7 @@ export function listenOn(device: ShmDevice, name: string): Promise<Listener> {
         return;
       }
       wire.onMessage = (message) => {
-        if (message.t === 'REQ' && message.address) listener.offer(new Request(wire, message));
+        if (message.t === 'REQ' && message.address) listener.offer(new Request(device, wire, message));
         else wire.end('expected a connection request');
       };
     });
@@ -347,6 +367,9 @@ export function listenOn(device: ShmDevice, name: string): Promise<Listener> {
           : new VerbsError('VERBS_SYSTEM', `cannot listen under '${name}': ${error.message}`, { cause: error }),
       );
     });
-    server.listen(path, () => resolve(listener));
+    server.listen(path, () => {
+      device.noteConnection(listener, true);
+      resolve(listener);
+    });
   });
 }

@@ -41,12 +41,14 @@ import { createSegment, type Segment } from './segment.js';
 export class IndexPool {
   readonly #limit: number;
   readonly #what: string;
-  #next = 0;
+  #next: number;
   readonly #free: number[] = [];
 
-  constructor(limit: number, what: string) {
+  /** @param first the lowest index; those below are reserved. */
+  constructor(limit: number, what: string, first = 0) {
     this.#limit = limit;
     this.#what = what;
+    this.#next = first;
   }
 
   /** Throws VERBS_NO_MEMORY when the table is full. */
@@ -54,7 +56,7 @@ export class IndexPool {
     if (this.#next < this.#limit) return this.#next++;
     const index = this.#free.shift();
     if (index === undefined)
-      throw new VerbsError('VERBS_NO_MEMORY', `all ${this.#limit} ${this.#what} of this device are in use: close some`);
+      throw new VerbsError('VERBS_NO_MEMORY', `all ${this.#what} of this device (${this.#limit}) are in use: close some`);
     return index;
   }
 

@@ -14,8 +14,10 @@ import type { Connection, ConnectOptions, Listener } from '../../connection.js';
 import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { MemoryKind, RemoteRegion } from '../../memory-region.js';
+import { COMPLETION_OPCODES } from '../../opcode.js';
 import type { ProtectionDomain } from '../../protection-domain.js';
 import type { QpAddress, QueuePair } from '../../queue-pair.js';
+import { type Cause, statusMeaning, statusName } from '../../status.js';
 import { Arena, type Block } from './arena.js';
 import { ShmCompletionQueue } from './completion-queue.js';
 import { ShmCompletionThread } from './completion-thread.js';
@@ -82,6 +84,7 @@ const CAPABILITIES: Capabilities = {
 };
 
 const KNOWN_OPTIONS = ['name', 'transferThreshold', 'segmentDirectory'];
+const CAUSES = 1024;
 const SCRATCH_BYTES = MTU + 64;
 const PAGE = 4096;
 
@@ -114,7 +117,7 @@ export class ShmDevice implements Device {
   readonly multicast: Multicast;
   readonly transferThreshold: number;
   readonly regionPool = new IndexPool(REGION_MAX, 'memory regions');
-  readonly qpPool = new IndexPool(QP_MAX, 'queue pairs');
+  readonly qpPool = new IndexPool(QP_MAX, 'queue pairs', 2); // 0 and 1 are the management queue pairs of a port
   readonly cqPool = new IndexPool(CQ_MAX, 'completion queues');
   readonly #watchPool = new IndexPool(WATCH_MAX, 'watched peers');
   readonly regions = new Map<number, ShmMemoryRegion>();
@@ -144,6 +147,9 @@ export class ShmDevice implements Device {
   readonly #pds = new Set<ShmProtectionDomain>();
   readonly #holders = new Set<object>();
   readonly #scratch: Block;
+  readonly #causes: (Cause | undefined)[] = [];
+  #lastCause = 0;
+  readonly #connections = new Set<{ close(): void }>();
   #pdNumber = 0;
   #ticker: NodeJS.Timeout | undefined;
   #progressing = false;
@@ -192,7 +198,7 @@ export class ShmDevice implements Device {
   // ---- objects ----
 
   allocPd(): ProtectionDomain {
-    this.#check();
+    this.check();
     const pd = new ShmProtectionDomain(this, ++this.#pdNumber);
     this.#pds.add(pd);
     return pd;
@@ -203,17 +209,17 @@ export class ShmDevice implements Device {
   }
 
   createCq(init: CqInit = {}): CompletionQueue {
-    this.#check();
+    this.check();
     return new ShmCompletionQueue(this, init);
   }
 
   createCompletionChannel(): CompletionChannel {
-    this.#check();
+    this.check();
     return new CompletionChannel();
   }
 
   createCompletionThread(options: { cpu?: number; numaNode?: number } = {}): CompletionThread {
-    this.#check();
+    this.check();
     const thread = new ShmCompletionThread(this, options);
     this.#threads.add(thread);
     return thread;
@@ -239,16 +245,40 @@ export class ShmDevice implements Device {
     this.qpPool.give(qp.qpNum);
   }
 
+  /** A region goes: rings that hold receive requests over it stop trusting their senders' short way. */
+  distrust(region: ShmMemoryRegion): void {
+    for (const qp of this.queuePairs.values()) qp.distrust(region);
+  }
+
   /** A live region by its local key. */
   findRegion(lkey: number): ShmMemoryRegion | undefined {
     const region = this.regions.get(lkey >>> 8);
     return region && region.lkey === lkey && region.live ? region : undefined;
   }
 
+  /** Keeps the cause of an error under a number, the last CAUSES of them. */
+  explain(status: number, qp: ShmQueuePair, wrId: number, opcode: number, words = ''): number {
+    this.#lastCause++;
+    this.#causes[this.#lastCause % CAUSES] = {
+      status: statusName(status),
+      qpNum: qp.qpNum,
+      wrId,
+      opcode: COMPLETION_OPCODES[opcode],
+      peer: qp.peerName,
+      words: words === '' ? statusMeaning(status) : words,
+    };
+    return this.#lastCause;
+  }
+
+  cause(causeId: number): Cause | undefined {
+    const kept = causeId > 0 && causeId > this.#lastCause - CAUSES && causeId <= this.#lastCause;
+    return kept ? this.#causes[causeId % CAUSES] : undefined;
+  }
+
   // ---- memory ----
 
   alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
-    this.#check();
+    this.check();
     if (!Number.isSafeInteger(byteLength) || byteLength < 1) {
       throw new VerbsError('VERBS_INVALID', `alloc needs a number of bytes from 1 on: got ${String(byteLength)}`);
     }
@@ -278,7 +308,7 @@ export class ShmDevice implements Device {
   }
 
   mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
-    this.#check();
+    this.check();
     const { writable = false, offset = 0 } = options;
     if (!Number.isInteger(offset) || offset < 0 || offset % PAGE !== 0) {
       throw new VerbsError('VERBS_INVALID', `offset must be a multiple of ${PAGE}: got ${String(offset)}`);
@@ -339,7 +369,7 @@ export class ShmDevice implements Device {
 
   /** The context behind a GID, mapped and watched. */
   peer(gid: string): Peer {
-    this.#check();
+    this.check();
     if (gid === this.gid) return this.#self;
     const known = this.#peers.get(gid);
     if (known && !known.dead) return known;
@@ -558,7 +588,7 @@ export class ShmDevice implements Device {
   }
 
   async nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
-    this.#check();
+    this.check();
     this.progress();
     this.sleeping();
     this.hold(this.#events, true);
@@ -571,14 +601,20 @@ export class ShmDevice implements Device {
 
   // ---- the rest ----
 
-  listen(name: string): Promise<Listener> {
-    this.#check();
+  async listen(name: string): Promise<Listener> {
+    this.check();
     return listenOn(this, name);
   }
 
-  connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
-    this.#check();
+  async connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
+    this.check();
     return connectTo(this, name, qp, options);
+  }
+
+  /** A listener or connection that ends with the device. */
+  noteConnection(connection: { close(): void }, open: boolean): void {
+    if (open) this.#connections.add(connection);
+    else this.#connections.delete(connection);
   }
 
   counters(): Counters {
@@ -601,13 +637,15 @@ export class ShmDevice implements Device {
     return this.f64[H_SEGMENT_BYTES_F64];
   }
 
-  #check(): void {
+  /** Throws VERBS_CLOSED once the device is closed. */
+  check(): void {
     if (this.#closed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
   }
 
   close(): void {
     if (this.#closed) return;
     clearInterval(this.#ticker);
+    for (const connection of [...this.#connections]) connection.close();
     this.#transfers.finish();
     for (const qp of [...this.queuePairs.values()]) qp.close();
     for (const cq of [...this.completionQueues]) cq.shut();

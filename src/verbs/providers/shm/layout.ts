@@ -140,6 +140,8 @@ export const QP_RING_SHARED = 16;
 export const QP_MIN_RNR_TIMER = 17;
 /** Counts the lives: a reset starts a new one, and a peer of the old one is not connected any more. */
 export const QP_LIFE = 18;
+/** READs and atomics that the responder accepts at a time; 0 refuses them. */
+export const QP_READ_RESOURCES = 19;
 /** Written by peers: 0, or 1 access error, 2 invalid request; the owner takes the queue pair to ERR. */
 export const QP_REMOTE_FAULT = 24;
 /** Counters: COUNTERS floats from here. */

@@ -28,6 +28,7 @@ import {
   REGION_WORDS,
   REGIONS,
 } from './layout.js';
+import type { Run } from './peer.js';
 import type { ShmProtectionDomain } from './protection-domain.js';
 
 /** How long deregistration waits for an initiator in the middle of a copy. */
@@ -41,6 +42,20 @@ export interface RegionEntry {
   readonly segmentIndex: number;
   readonly offset: number;
   readonly parts: number;
+}
+
+/** What an indexed or strided region is made of: its runs, the region of each, and where peers read the list. */
+export interface RegionParts {
+  readonly runs: readonly Run[];
+  readonly bases: readonly ShmMemoryRegion[];
+  readonly descriptor: Block;
+}
+
+/** Contiguous bytes of ordinary memory. */
+export interface Span {
+  readonly region: ShmMemoryRegion;
+  readonly offset: number;
+  readonly length: number;
 }
 
 export class ShmMemoryRegion implements MemoryRegion {
@@ -63,8 +78,7 @@ export class ShmMemoryRegion implements MemoryRegion {
   /** False once the keys are revoked. */
   live = true;
   readonly #device: ShmDevice;
-  readonly #bases: readonly ShmMemoryRegion[];
-  readonly #descriptor: Block | undefined;
+  readonly #parts: RegionParts | undefined;
   #released = false;
 
   constructor(
@@ -73,13 +87,11 @@ export class ShmMemoryRegion implements MemoryRegion {
     access: number,
     bytes: Uint8Array,
     entry: RegionEntry,
-    bases: readonly ShmMemoryRegion[] = [],
-    descriptor: Block | undefined = undefined,
+    parts?: RegionParts,
   ) {
     const device = pd.device;
     this.#device = device;
-    this.#bases = bases;
-    this.#descriptor = descriptor;
+    this.#parts = parts;
     this.pd = pd;
     this.kind = kind;
     this.access = access;
@@ -105,7 +117,7 @@ export class ShmMemoryRegion implements MemoryRegion {
     i32[at + MR_PARTS] = entry.parts;
     Atomics.store(i32, at + MR_SERIAL, this.serial);
     device.regions.set(this.index, this);
-    for (const base of bases) base.dependants++;
+    for (const base of parts?.bases ?? []) base.dependants++;
     pd.users++;
   }
 
@@ -114,6 +126,28 @@ export class ShmMemoryRegion implements MemoryRegion {
       throw new RangeError(`bytes ${offset} to ${offset + length} are outside the region of ${this.length} bytes`);
     }
     return { addr: this.addr + offset, length, lkey: this.lkey };
+  }
+
+  /** The contiguous pieces of a range: itself, or the blocks of an indexed or strided region. */
+  spans(offset: number, length: number): Span[] {
+    if (!this.#parts) return [{ region: this, offset, length }];
+    const spans: Span[] = [];
+    let skip = offset;
+    let left = length;
+    this.#parts.runs.forEach((run, r) => {
+      const base = (this.#parts as RegionParts).bases[r];
+      for (let block = 0; block < run.count && left > 0; block++) {
+        if (skip >= run.blockLength) {
+          skip -= run.blockLength;
+          continue;
+        }
+        const n = Math.min(left, run.blockLength - skip);
+        spans.push({ region: base, offset: run.address - base.addr + block * run.stride + skip, length: n });
+        left -= n;
+        skip = 0;
+      }
+    });
+    return spans;
   }
 
   remote(): RemoteRegion {
@@ -128,13 +162,16 @@ export class ShmMemoryRegion implements MemoryRegion {
     const { i32 } = this.#device;
     this.live = false;
     Atomics.store(i32, REGIONS + this.index * REGION_WORDS + MR_SERIAL, 0);
+    this.#device.distrust(this);
     this.#device.finishTransfers();
     this.#waitForInitiators();
     this.#released = true;
     this.#device.regions.delete(this.index);
     this.#device.regionPool.give(this.index);
-    for (const base of this.#bases) base.dependants--;
-    if (this.#descriptor) this.#device.arena.give(this.#descriptor);
+    if (this.#parts) {
+      for (const base of this.#parts.bases) base.dependants--;
+      this.#device.arena.give(this.#parts.descriptor);
+    }
     this.pd.users--;
   }
 

@@ -14,9 +14,9 @@ const MOST = 64;
 export class Mover {
   readonly #door: Door;
   /** Local list. */
-  readonly localAddress = new Float64Array(MOST);
-  readonly localLength = new Float64Array(MOST);
-  localCount = 0;
+  #localAddress = new Float64Array(MOST);
+  #localLength = new Float64Array(MOST);
+  #localCount = 0;
   /** Remote list; `direct` 1: mapped here. */
   #remoteAddress = new Float64Array(MOST);
   #remoteLength = new Float64Array(MOST);
@@ -30,12 +30,16 @@ export class Mover {
   }
 
   clearLocal(): void {
-    this.localCount = 0;
+    this.#localCount = 0;
   }
 
   addLocal(address: number, length: number): void {
-    this.localAddress[this.localCount] = address;
-    this.localLength[this.localCount++] = length;
+    if (this.#localCount === this.#localAddress.length) {
+      this.#localAddress = doubled(this.#localAddress);
+      this.#localLength = doubled(this.#localLength);
+    }
+    this.#localAddress[this.#localCount] = address;
+    this.#localLength[this.#localCount++] = length;
   }
 
   clearRemote(): void {
@@ -75,17 +79,9 @@ export class Mover {
 
   #push(address: number, length: number, direct: number): void {
     if (this.#remoteCount === this.#remoteAddress.length) {
-      const more = this.#remoteCount * 2;
-      const grow = (old: Float64Array) => {
-        const grown = new Float64Array(more);
-        grown.set(old);
-        return grown;
-      };
-      this.#remoteAddress = grow(this.#remoteAddress);
-      this.#remoteLength = grow(this.#remoteLength);
-      const direct2 = new Uint8Array(more);
-      direct2.set(this.#direct);
-      this.#direct = direct2;
+      this.#remoteAddress = doubled(this.#remoteAddress);
+      this.#remoteLength = doubled(this.#remoteLength);
+      this.#direct = doubled(this.#direct);
     }
     this.#remoteAddress[this.#remoteCount] = address;
     this.#remoteLength[this.#remoteCount] = length;
@@ -103,17 +99,17 @@ export class Mover {
     let r = 0;
     let lUsed = 0;
     let rUsed = 0;
-    while (l < this.localCount && r < this.#remoteCount) {
-      const n = Math.min(this.localLength[l] - lUsed, this.#remoteLength[r] - rUsed);
+    while (l < this.#localCount && r < this.#remoteCount) {
+      const n = Math.min(this.#localLength[l] - lUsed, this.#remoteLength[r] - rUsed);
       if (n > 0) {
-        const local = this.localAddress[l] + lUsed;
+        const local = this.#localAddress[l] + lUsed;
         const remote = this.#remoteAddress[r] + rUsed;
         const result = part(write ? remote : local, write ? local : remote, n, this.#direct[r]);
         if (result !== 0) return result;
       }
       lUsed += n;
       rUsed += n;
-      if (lUsed === this.localLength[l]) {
+      if (lUsed === this.#localLength[l]) {
         l++;
         lUsed = 0;
       }
@@ -128,10 +124,10 @@ export class Mover {
   /** Moves everything now, on this thread. `write`: local to remote. Returns 0 or an errno. */
   move(pid: number, write: boolean): number {
     this.systemCalls = 0;
-    if (this.localCount === 1 && this.#remoteCount === 1) {
-      const local = this.localAddress[0];
+    if (this.#localCount === 1 && this.#remoteCount === 1) {
+      const local = this.#localAddress[0];
       const remote = this.#remoteAddress[0];
-      const length = Math.min(this.localLength[0], this.#remoteLength[0]);
+      const length = Math.min(this.#localLength[0], this.#remoteLength[0]);
       return this.#copy(write ? remote : local, write ? local : remote, length, this.#direct[0], pid, write);
     }
     return this.#walk(write, (to, from, length, direct) => this.#copy(to, from, length, direct, pid, write));
@@ -168,4 +164,11 @@ export class Mover {
     });
     return full === 0 ? count : -1;
   }
+}
+
+/** A copy with twice the room. */
+function doubled<T extends Float64Array | Uint8Array>(list: T): T {
+  const grown = new (list.constructor as new (length: number) => T)(list.length * 2);
+  grown.set(list);
+  return grown;
 }

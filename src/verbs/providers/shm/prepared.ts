@@ -321,7 +321,8 @@ export class ShmPreparedSend implements PreparedSend {
       ref.pd === target.pd &&
       (ref.access & right) !== 0 &&
       (target.access & right) !== 0 &&
-      (opcode === READ || ref.writable);
+      (opcode === READ || ref.writable) &&
+      (opcode < READ || target.readResources > 0);
     if (!fine) return undefined;
     this.#ref = ref;
     this.#checkedWord = target.word;
@@ -359,7 +360,7 @@ export class ShmPreparedSend implements PreparedSend {
     request.remoteAddr = this.#remoteAddr + remoteOffset;
     request.rkey = this.#rkey;
     request.length = length;
-    request.pieces = length > 0 ? [{ region: this.#local, offset, length }] : [];
+    request.pieces = length > 0 ? this.#local.spans(offset, length) : [];
     const add = this.#opcode === FETCH_AND_ADD;
     request.addLo = add ? this.addLo : this.compareLo;
     request.addHi = add ? this.addHi : this.compareHi;
@@ -398,7 +399,7 @@ export class ShmPreparedRecv implements PreparedRecv {
     if (!(region instanceof ShmMemoryRegion) || !(region.access & ACCESS_LOCAL_WRITE)) {
       throw new VerbsError('VERBS_INVALID', 'receives need a region of this device that allows local write');
     }
-    qp?.checkRecv(0);
+    qp?.checkReceives(0);
     this.#qp = qp;
     this.#ring = ring;
     this.#region = region;

@@ -142,7 +142,7 @@ export class ShmProtectionDomain implements ProtectionDomain {
       offset: descriptor.offset,
       parts: runs.length,
     };
-    return new ShmMemoryRegion(this, 'umr', bits, new Uint8Array(0), entry, bases, descriptor);
+    return new ShmMemoryRegion(this, 'umr', bits, new Uint8Array(0), entry, { runs, bases, descriptor });
   }
 
   createQp(init: QpInit): QueuePair {
@@ -164,6 +164,7 @@ export class ShmProtectionDomain implements ProtectionDomain {
   }
 
   #check(): void {
+    this.device.check();
     if (this.#closed) throw new VerbsError('VERBS_CLOSED', 'the protection domain is closed');
   }
 
@@ -181,7 +182,7 @@ export class ShmProtectionDomain implements ProtectionDomain {
 }
 
 function bytesOf(memory: ArrayBuffer | ArrayBufferView): Uint8Array {
-  if (memory instanceof ArrayBuffer) return new Uint8Array(memory);
+  if (memory instanceof ArrayBuffer) return memory.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(memory);
   if (ArrayBuffer.isView(memory) && memory.buffer instanceof ArrayBuffer) {
     return new Uint8Array(memory.buffer, memory.byteOffset, memory.byteLength);
   }

@@ -53,6 +53,7 @@ import {
   QP_LIFE,
   QP_MIN_RNR_TIMER,
   QP_PD,
+  QP_READ_RESOURCES,
   QP_RECV_CQ,
   QP_REMOTE_FAULT,
   QP_RING_DEPTH,
@@ -79,12 +80,12 @@ import {
   SLOT_SRC_QP,
   SLOT_WITH_IMM,
 } from './layout.js';
-import type { ShmMemoryRegion } from './memory-region.js';
+import type { ShmMemoryRegion, Span } from './memory-region.js';
 import type { Peer, RemoteRef } from './peer.js';
 import { ShmPreparedRecv, ShmPreparedSend } from './prepared.js';
 import type { ShmProtectionDomain } from './protection-domain.js';
 import { ReceiveRing } from './receive-ring.js';
-import { type LocalPiece, SendRequest } from './send-request.js';
+import { SendRequest } from './send-request.js';
 import type { ShmSharedReceiveQueue } from './shared-receive-queue.js';
 import { Target } from './target.js';
 
@@ -134,6 +135,9 @@ export class ShmQueuePair extends QueuePair {
   readonly #send: ShmCompletionQueue;
   readonly #recv: ShmCompletionQueue;
   #epoch = 0;
+  /** In SQD: requests from this position on wait for RTS; whether to tell when the ones before are done. */
+  #drainTo = 0;
+  #tellDrained = false;
   #words = '';
   readonly #groups = new Set<string>();
 
@@ -163,6 +167,7 @@ export class ShmQueuePair extends QueuePair {
     const life = i32[this.at + QP_LIFE];
     i32.fill(0, this.at, this.at + QP_WORDS);
     i32[this.at + QP_LIFE] = life + 1;
+    i32[this.at + QP_READ_RESOURCES] = 16;
     i32[this.at + QP_TYPE] = QP_TYPES.indexOf(this.type);
     i32[this.at + QP_PD] = pd.number;
     i32[this.at + QP_KEY] = this.dcKey | 0;
@@ -219,6 +224,7 @@ export class ShmQueuePair extends QueuePair {
     if (attributes.accessFlags !== undefined) i32[at + QP_ACCESS] = attributes.accessFlags;
     if (attributes.qkey !== undefined) i32[at + QP_KEY] = attributes.qkey | 0;
     if (attributes.minRnrTimer !== undefined) i32[at + QP_MIN_RNR_TIMER] = attributes.minRnrTimer;
+    if (attributes.maxDestRdAtomic !== undefined) i32[at + QP_READ_RESOURCES] = attributes.maxDestRdAtomic;
     if (to === 'RTR' && attributes.av && attributes.destQpNum !== undefined) {
       const id = parseGid(attributes.av.gid);
       const peer = this.device.peer(attributes.av.gid);
@@ -249,7 +255,9 @@ export class ShmQueuePair extends QueuePair {
       this.enter('ERR');
       this.#flush(0);
     } else if (to === 'SQD') {
-      if (attributes.enSqdAsyncNotify && this.pending.length === 0) this.#drained();
+      this.#drainTo = this.sqPosted;
+      this.#tellDrained = attributes.enSqdAsyncNotify ?? false;
+      if (this.pending.length === 0) this.#drained();
     } else if (to === 'RTS' && from === 'SQD') {
       this.enter('RTS');
       this.advance();
@@ -257,6 +265,8 @@ export class ShmQueuePair extends QueuePair {
   }
 
   #drained(): void {
+    if (!this.#tellDrained) return;
+    this.#tellDrained = false;
     this.device.raise({ type: 'SQ_DRAINED', qpNum: this.qpNum, words: 'the send queue is drained' });
   }
 
@@ -316,8 +326,8 @@ export class ShmQueuePair extends QueuePair {
     request.imm = (wr.imm ?? 0) | 0;
     request.remoteAddr = wr.remoteAddr ?? 0;
     request.rkey = wr.rkey ?? 0;
-    if (wr.add !== undefined) [request.addLo, request.addHi] = halves(wr.add);
-    if (wr.compare !== undefined) [request.addLo, request.addHi] = halves(wr.compare);
+    const operand = request.opcode === FETCH_AND_ADD ? wr.add : wr.compare;
+    if (operand !== undefined) [request.addLo, request.addHi] = halves(operand);
     if (wr.swap !== undefined) [request.swapLo, request.swapHi] = halves(wr.swap);
     if (wr.inlineData) {
       request.snapshot = wr.inlineData.slice();
@@ -332,7 +342,7 @@ export class ShmQueuePair extends QueuePair {
 
   /** Finds the regions of the list. A wrong one is a completion with LOC_PROT_ERR, as on a NIC. */
   #gather(request: SendRequest, wr: SendWorkRequest): void {
-    const pieces: LocalPiece[] = [];
+    const pieces: Span[] = [];
     const fault = (words: string) => {
       request.fault = STATUS.LOC_PROT_ERR;
       request.faultWords = words;
@@ -351,7 +361,7 @@ export class ShmQueuePair extends QueuePair {
       } else if (request.opcode >= READ && !(region.access & ACCESS_LOCAL_WRITE)) {
         fault(`${wr.opcode} writes its result here, but the region does not allow local write`);
       }
-      pieces.push({ region, offset, length: sge.length });
+      if (request.fault === 0) pieces.push(...region.spans(offset, sge.length));
     }
     request.pieces = pieces;
     if (this.type === 'UD' && request.length > MTU) {
@@ -405,8 +415,9 @@ export class ShmQueuePair extends QueuePair {
 
   /** Looks after the pending requests. Called by the device from every poll while there are some. */
   advance(): void {
-    while (this.pending.length > 0 && this.state === 'RTS' && !this.inTransfer) {
+    while (this.pending.length > 0 && (this.state === 'RTS' || this.state === 'SQD') && !this.inTransfer) {
       const request = this.pending[0];
+      if (this.state === 'SQD' && request.sqPosition === this.#drainTo) break;
       const result = this.#execute(request);
       if (result === DONE) {
         this.pending.shift();
@@ -426,6 +437,8 @@ export class ShmQueuePair extends QueuePair {
         return;
       }
     }
+    if (this.state === 'SQD' && !this.inTransfer && (this.pending[0]?.sqPosition ?? this.#drainTo) === this.#drainTo)
+      this.#drained();
     if (this.pending.length === 0) this.device.settle(this);
   }
 
@@ -445,7 +458,6 @@ export class ShmQueuePair extends QueuePair {
           : `the kernel refused the copy (errno ${errno}): has the peer ended, or is process_vm_readv not permitted here? verbena doctor says which`;
       this.#fail(request, errno === 13 ? STATUS.REM_ACCESS_ERR : STATUS.REM_OP_ERR);
     }
-    if (this.state === 'SQD' && this.pending.length === 0) this.#drained();
     this.advance();
   }
 
@@ -514,6 +526,13 @@ export class ShmQueuePair extends QueuePair {
         return this.#failed(STATUS.LOC_PROT_ERR, `the buffer of lkey ${region.lkey} was detached, or the region is a descriptor`);
     }
     const opcode = request.opcode;
+    if (opcode >= READ && target.readResources === 0) {
+      this.#blame(target, 2);
+      return this.#failed(
+        STATUS.REM_INV_REQ_ERR,
+        'the responder keeps no resources for READs and atomics: connect it with maxDestRdAtomic of at least 1',
+      );
+    }
     let result: number;
     if (opcode <= SEND_WITH_IMM) result = this.#deliver(request, target);
     else if (opcode <= READ) result = this.#access(request, target);
@@ -583,18 +602,29 @@ export class ShmQueuePair extends QueuePair {
       );
     }
     if (length <= SLOT_PAYLOAD_BYTES) {
+      if (!this.#isReceivable(target, slot)) return this.#unreceivable(request, target, position);
       this.#payload(request, target, slot);
       this.#publish(request, target, position, WC_RECV, 0, SLOT_INLINE);
       return DONE;
     }
     const moved = this.#scatter(request, target, slot, position, 0);
     if (moved === IN_TRANSFER) return IN_TRANSFER;
-    if (moved !== DONE) {
-      this.#publish(request, target, position, WC_RECV, STATUS.LOC_PROT_ERR, 0);
-      return this.#failed(STATUS.REM_OP_ERR, `the receive buffer of ${this.peerName} is not registered any more`);
-    }
+    if (moved !== DONE) return this.#unreceivable(request, target, position);
     this.#publish(request, target, position, WC_RECV, 0, 0);
     return DONE;
+  }
+
+  /** Whether the buffers of a receive request are registered. */
+  #isReceivable(target: Target, slot: number): boolean {
+    for (let s = 0; s < target.i32[slot + SLOT_SGES]; s++) {
+      if (!target.peer.resolve(target.i32[slot + SLOT_SGE + s * 4 + 3] >>> 0)) return false;
+    }
+    return true;
+  }
+
+  #unreceivable(request: SendRequest, target: Target, position: number): number {
+    this.#publish(request, target, position, WC_RECV, STATUS.LOC_PROT_ERR, 0);
+    return this.#failed(STATUS.REM_OP_ERR, `the receive buffer of ${this.peerName} is not registered any more`);
   }
 
   /** The position that the next message takes, or -1 for "receiver not ready". */
@@ -905,7 +935,7 @@ export class ShmQueuePair extends QueuePair {
   /** A request failed: its completion says why, everything behind it is flushed, the state is ERR (SQE for UC and UD). */
   #fail(request: SendRequest, status: number): void {
     const words = this.#words;
-    this.flushCauseId = this.#send.explain(status, this, request.id, request.opcode, words);
+    this.flushCauseId = this.device.explain(status, this, request.id, request.opcode, words);
     this.#complete(request, status, this.flushCauseId);
     if (this.type === 'UC' || this.type === 'UD') {
       this.fast = 0;
@@ -924,18 +954,9 @@ export class ShmQueuePair extends QueuePair {
   #flush(causeId: number): void {
     this.fast = 0;
     this.flushCauseId = causeId;
-    for (const request of this.pending.splice(0)) {
-      if (causeId === 0 && this.flushCauseId === 0) {
-        this.flushCauseId = this.#send.explain(
-          STATUS.WR_FLUSH_ERR,
-          this,
-          request.id,
-          request.opcode,
-          'the queue pair was moved to ERR',
-        );
-      }
-      this.#complete(request, STATUS.WR_FLUSH_ERR, this.flushCauseId);
-    }
+    if (causeId === 0)
+      this.flushCauseId = this.device.explain(STATUS.WR_FLUSH_ERR, this, 0, WC_RECV, 'the queue pair was moved to ERR');
+    for (const request of this.pending.splice(0)) this.#complete(request, STATUS.WR_FLUSH_ERR, this.flushCauseId);
     this.inTransfer = false;
     this.device.settle(this);
     if (this.ring.shared) {
@@ -968,7 +989,7 @@ export class ShmQueuePair extends QueuePair {
         : `${this.peerName} sent an invalid request`;
     this.device.raise({ type: fault === 1 ? 'QP_ACCESS_ERR' : 'QP_REQ_ERR', qpNum: this.qpNum, peer: this.peerName, words });
     if (this.state === 'ERR') return;
-    this.failed(STATUS.REM_ABORT_ERR, this.#recv.explain(STATUS.WR_FLUSH_ERR, this, 0, WC_RECV, words));
+    this.failed(STATUS.REM_ABORT_ERR, this.device.explain(STATUS.WR_FLUSH_ERR, this, 0, WC_RECV, words));
   }
 
   /** The peer of this queue pair is gone. */
@@ -982,7 +1003,12 @@ export class ShmQueuePair extends QueuePair {
       this.#fail(first, STATUS.RETRY_EXC_ERR);
       return;
     }
-    this.failed(STATUS.RETRY_EXC_ERR, this.#recv.explain(STATUS.WR_FLUSH_ERR, this, 0, WC_RECV, this.#words));
+    this.failed(STATUS.RETRY_EXC_ERR, this.device.explain(STATUS.WR_FLUSH_ERR, this, 0, WC_RECV, this.#words));
+  }
+
+  /** A region with posted receives goes: a new epoch makes the sender look again. */
+  distrust(region: ShmMemoryRegion): void {
+    if (!this.ring.shared && this.ring.distrust(region)) this.#show(this.state);
   }
 
   // ---- receiving ----
@@ -997,13 +1023,18 @@ export class ShmQueuePair extends QueuePair {
 
   /** Throws when receives cannot be posted now. */
   checkRecv(badIndex: number): void {
+    this.checkReceives(badIndex);
+    if (this.state === 'RESET') {
+      throw new VerbsError('VERBS_ILLEGAL', 'receives can be posted from INIT on: the queue pair is in RESET', { badIndex });
+    }
+  }
+
+  /** Throws when this queue pair never takes receives. */
+  checkReceives(badIndex: number): void {
     if (this.closed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex });
     if (this.srq) throw new VerbsError('VERBS_ILLEGAL', 'this queue pair receives through its srq: post there', { badIndex });
     if (this.type === 'DCI')
       throw new VerbsError('VERBS_ILLEGAL', 'a DCI only sends: receives are posted on the srq of a DCT', { badIndex });
-    if (this.state === 'RESET') {
-      throw new VerbsError('VERBS_ILLEGAL', 'receives can be posted from INIT on: the queue pair is in RESET', { badIndex });
-    }
   }
 
   prepare(spec: PrepareSpec): PreparedSend {

@@ -37,7 +37,7 @@ import {
   SLOT_WITH_IMM,
   slotWords,
 } from './layout.js';
-import type { ShmMemoryRegion } from './memory-region.js';
+import type { ShmMemoryRegion, Span } from './memory-region.js';
 import { TSO } from './ordering.js';
 import type { ShmQueuePair } from './queue-pair.js';
 
@@ -47,12 +47,6 @@ const PATIENCE = 4096;
 /** The claim word of a posted, unclaimed slot: 20 bits of lap, 12 bits of owner (0: none). */
 export function claimWord(position: number, depth: number): number {
   return (Math.floor((position >>> 0) / depth) & 0xfffff) << 12;
-}
-
-interface Element {
-  readonly region: ShmMemoryRegion;
-  readonly offset: number;
-  readonly length: number;
 }
 
 export class ReceiveRing {
@@ -79,7 +73,7 @@ export class ReceiveRing {
   /** The one element of most requests; #more holds longer lists. */
   readonly #regions: (ShmMemoryRegion | undefined)[];
   readonly #offsets: Float64Array;
-  readonly #more: (readonly Element[] | undefined)[];
+  readonly #more: (readonly Span[] | undefined)[];
   readonly #taken: Uint8Array;
   #consumer = 0;
   #tail = 0;
@@ -152,11 +146,11 @@ export class ReceiveRing {
     });
     const index = this.#tail & this.#mask;
     const slot = this.#slots + index * this.stride;
-    const single = elements.length === 1;
+    const single = elements.length === 1 && elements[0].region.kind !== 'umr';
     this.#ids[index] = wr.id ?? 0;
     this.#regions[index] = single ? elements[0].region : undefined;
     this.#offsets[index] = single ? elements[0].offset : 0;
-    this.#more[index] = single ? undefined : elements;
+    this.#more[index] = single ? undefined : elements.flatMap((e) => e.region.spans(e.offset, e.length));
     let length = 0;
     for (let i = 0; i < elements.length; i++) {
       const { region, offset, length: bytes } = elements[i];
@@ -239,7 +233,10 @@ export class ReceiveRing {
     wcs.srcQp[n] = i32[slot + SLOT_SRC_QP];
     wcs.flags[n] = (flags >>> 16) & (SLOT_WITH_IMM | SLOT_GRH);
     wcs.causeId[n] = 0;
-    if ((flags >>> 16) & SLOT_INLINE && byteLen > 0) this.#copyOut(slot, index, byteLen);
+    if ((flags >>> 16) & SLOT_INLINE && byteLen > 0 && !this.#copyOut(slot, index, byteLen)) {
+      wcs.status[n] = STATUS.LOC_PROT_ERR;
+      wcs.byteLen[n] = 0;
+    }
     if (this.shared) {
       this.#taken[index] = 1;
       while (this.#consumer !== this.#tail && this.#taken[this.#consumer & this.#mask] === 1) {
@@ -255,11 +252,12 @@ export class ReceiveRing {
     return qp;
   }
 
-  /** The payload that rode in the entry goes to where the request said. */
-  #copyOut(slot: number, index: number, byteLen: number): void {
+  /** The payload that rode in the entry goes to where the request said. False when that memory is not registered any more. */
+  #copyOut(slot: number, index: number, byteLen: number): boolean {
     const region = this.#regions[index];
     const i32 = this.#i32;
     if (region !== undefined) {
+      if (!region.live || region.u8.length === 0) return false;
       const to = region.start + this.#offsets[index];
       if ((to & 3) === 0 && (byteLen & 3) === 0) {
         const words = region.i32;
@@ -269,17 +267,20 @@ export class ReceiveRing {
         const from = this.block.segment.u8;
         for (let b = 0, at = (slot + SLOT_PAYLOAD) * 4; b < byteLen; b++) bytes[to + b] = from[at + b];
       }
-      return;
+      return true;
     }
     const from = this.block.segment.u8;
     let at = (slot + SLOT_PAYLOAD) * 4;
     let left = byteLen;
-    for (const element of this.#more[index] ?? []) {
+    const spans = this.#more[index] ?? [];
+    if (spans.some((span) => !span.region.live || span.region.u8.length === 0)) return false;
+    for (const element of spans) {
       const bytes = Math.min(left, element.length);
       element.region.u8.set(from.subarray(at, at + bytes), element.region.start + element.offset);
       at += bytes;
       left -= bytes;
     }
+    return true;
   }
 
   #flush(wcs: WorkCompletions, n: number): ShmQueuePair | undefined {
@@ -356,6 +357,18 @@ export class ReceiveRing {
       }
     }
     return busy;
+  }
+
+  /** A region goes. True when a posted request lies in it: senders must then look at each request, so no length is safe unseen. */
+  distrust(region: ShmMemoryRegion): boolean {
+    for (let position = this.#consumer; position !== this.#tail; position = (position + 1) | 0) {
+      const index = position & this.#mask;
+      if (this.#regions[index] !== region && !this.#more[index]?.some((span) => span.region === region)) continue;
+      this.#smallest = -1;
+      this.#i32[this.#head + RING_SMALLEST] = -1;
+      return true;
+    }
+    return false;
   }
 
   /** Empties the ring for a new life of its queue pair. */

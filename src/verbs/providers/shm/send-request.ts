@@ -2,14 +2,8 @@
  * A send request on its way: the checked form of a work request, kept while it waits (receiver not ready, peer not connected yet, a transfer running).
  */
 
-import type { ShmMemoryRegion } from './memory-region.js';
+import type { Span } from './memory-region.js';
 import type { Target } from './target.js';
-
-export interface LocalPiece {
-  readonly region: ShmMemoryRegion;
-  readonly offset: number;
-  readonly length: number;
-}
 
 export class SendRequest {
   /** Position in OPCODES. */
@@ -17,7 +11,7 @@ export class SendRequest {
   id = 0;
   signaled = true;
   solicited = false;
-  pieces: readonly LocalPiece[] = [];
+  pieces: readonly Span[] = [];
   /** Bytes taken at post, instead of pieces. */
   snapshot: Uint8Array | undefined = undefined;
   /** Bytes in all. */

@@ -22,7 +22,10 @@ export class ShmSharedReceiveQueue implements SharedReceiveQueue {
   #closed = false;
 
   constructor(pd: ShmProtectionDomain, init: SrqInit) {
-    const { maxWr = 256, maxSge = 3, limit = 0 } = init;
+    const { maxWr = 256, maxSge = 3, limit = 0, ...unknown } = init;
+    for (const name of Object.keys(unknown)) {
+      throw new VerbsError('VERBS_INVALID', `createSrq has no option '${name}': it has maxWr, maxSge, limit`);
+    }
     for (const [name, value, low, high] of [
       ['maxWr', maxWr, 1, 65536],
       ['maxSge', maxSge, 1, 64],

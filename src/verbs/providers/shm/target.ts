@@ -22,6 +22,7 @@ import {
   QP_MAX,
   QP_MIN_RNR_TIMER,
   QP_PD,
+  QP_READ_RESOURCES,
   QP_RECV_CQ,
   QP_RING_DEPTH,
   QP_RING_OFFSET_F64,
@@ -56,6 +57,7 @@ export class Target {
   access = 0;
   key = 0;
   minRnrTimer = 0;
+  readResources = 0;
   /** The ring. */
   i32: Int32Array = NO_WORDS;
   f64: Float64Array = new Float64Array(0);
@@ -103,6 +105,7 @@ export class Target {
     this.access = i32[at + QP_ACCESS];
     this.key = i32[at + QP_KEY];
     this.minRnrTimer = i32[at + QP_MIN_RNR_TIMER];
+    this.readResources = i32[at + QP_READ_RESOURCES];
     this.cqAt = CQS + cq * CQ_WORDS;
     this.cqRing = i32[at + QP_CQ_RING];
     this.shared = i32[at + QP_RING_SHARED] === 1;
