@@ -43,6 +43,8 @@ export interface CostTerm {
   readonly beta: number;
   /** Ranks of one host that use its NICs at the same time in this term. Default 1. */
   readonly flows?: number;
+  /** `flat` on hosts with several ranks: bytes through a rank's port inside the host meanwhile. Default: beta. */
+  readonly insideBeta?: number;
 }
 
 export interface Cost {

@@ -51,9 +51,10 @@ export const multiRing: Algorithm = {
   },
   cost({ size: p, bytes: n, topology }) {
     const rings = Math.max(1, topology?.nicsPerHost ?? 1);
-    // `flows` rings share a host's NICs evenly, so one NIC carries one ring: n / rings of the bytes.
+    const bytes = (2 * n * (p - 1)) / p;
+    // One NIC carries one ring; inside the host a rank passes on all of them.
     return {
-      terms: [{ level: 'flat', alpha: 2 * (p - 1), beta: (2 * n * (p - 1)) / p / rings, flows: rings }],
+      terms: [{ level: 'flat', alpha: 2 * (p - 1), beta: bytes / rings, flows: rings, insideBeta: bytes }],
       gamma: (n * (p - 1)) / p,
     };
   },
