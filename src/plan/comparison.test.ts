@@ -18,8 +18,8 @@ test('every algorithm of every collective runs on a fat tree, or says why not', 
     for (const row of rows) {
       assert.ok(Number.isFinite(row.simulatedNs) && row.simulatedNs > 0, `${collective} ${row.algorithm}`);
       assert.ok(
-        row.smallNs <= row.simulatedNs * 1.0001,
-        `${collective} ${row.algorithm}: small ${row.smallNs}, large ${row.simulatedNs}`,
+        row.latencyNs > 0 && row.latencyNs <= row.simulatedNs * 1.0001,
+        `${collective} ${row.algorithm}: latency ${row.latencyNs}, total ${row.simulatedNs}`,
       );
     }
     for (const { algorithm, reason } of left) assert.ok(reason.length > 10, `${collective} ${algorithm}`);
@@ -44,6 +44,21 @@ test('small vectors go to the latency-optimal form, large ones to the bandwidth-
   const winner = (bytes: number) => compareAlgorithms({ collective: 'allreduce', network, bytes, algorithms }).rows[0].algorithm;
   assert.equal(winner(64), 'recursive-doubling');
   assert.notEqual(winner(1 << 28), 'recursive-doubling');
+});
+
+test('the straight line from one simulation meets simulations of other sizes', () => {
+  const network = build('dragonfly:p=2');
+  const at = (bytes: number) => compareAlgorithms({ collective: 'allreduce', network, bytes, ranks: 64 }).rows;
+  const large = at(1 << 26);
+  for (const small of at(1 << 20)) {
+    const line = large.find((row) => row.algorithm === small.algorithm);
+    if (line === undefined || line.segments !== small.segments) continue;
+    const expected = line.latencyNs + (line.simulatedNs - line.latencyNs) / 64;
+    assert.ok(
+      Math.abs(expected / small.simulatedNs - 1) < 0.02,
+      `${small.algorithm}: line ${expected}, simulated ${small.simulatedNs}`,
+    );
+  }
 });
 
 test('unknown algorithms are refused with the list of those there are', () => {

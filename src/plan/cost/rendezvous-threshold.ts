@@ -98,6 +98,9 @@ export function rendezvousThreshold(link: LinkKind, options: ThresholdOptions = 
     eager,
     rendezvous,
     thresholdBytes: rise / gap,
-    reason: `the handshake costs ${Math.round(rise)} ns more, each byte ${gap.toFixed(4)} ns less`,
+    reason:
+      link.bytesPerSecond <= copy
+        ? 'the wire is no faster than a copy: rendezvous saves memory, not time, and wins only because ties go to it'
+        : `the handshake costs ${Math.round(rise)} ns more, each byte ${gap.toFixed(4)} ns less`,
   };
 }

@@ -1,11 +1,10 @@
 /**
  * Max-min fair rates: no flow can go faster without slowing one that is not faster than itself.
  *
- * Progressive filling: the channel with the smallest fair share (capacity left over flows left) is the next bottleneck; its flows get that
- * share and leave; what they use is taken off the other channels they cross. Shares only grow, so a heap of channels with lazy
- * updates finds the bottlenecks in order: O(hops log channels) altogether, which is what makes thousands of flows cheap.
+ * Progressive filling, level by level: the channels with the smallest fair share (capacity left over flows left) are the next bottlenecks; their flows get that
+ * share and leave; what they use is taken off the other channels they cross. Each level is one pass over the channels still in use. Real traffic has few levels
+ * (how many flows meet on a link is a small number), so passes beat a priority queue by an order of magnitude.
  */
-import { EventHeap } from './event-heap.js';
 
 export class MaxMinSolver {
   readonly #capacity: Float64Array;
@@ -27,33 +26,42 @@ export class MaxMinSolver {
     const { used, flowsOf } = this.#index(paths);
     const left = this.#left;
     const count = this.#count;
-    const heap = new EventHeap();
-    for (const channel of used) {
-      left[channel] = this.#capacity[channel];
-      heap.push(left[channel] / count[channel], channel);
-    }
+    for (const channel of used) left[channel] = this.#capacity[channel];
     rates.fill(-1, 0, paths.length);
-    while (heap.size > 0) {
-      const stored = heap.firstTime;
-      const channel = heap.pop();
-      if (count[channel] === 0) continue;
-      const share = Math.max(0, left[channel]) / count[channel];
-      if (share > stored * (1 + 1e-12)) {
-        heap.push(share, channel);
-        continue;
+    const active = Int32Array.from(used);
+    for (let remaining = active.length; remaining > 0; ) {
+      let level = Number.POSITIVE_INFINITY;
+      let kept = 0;
+      for (let i = 0; i < remaining; i++) {
+        const channel = active[i];
+        if (count[channel] === 0) continue;
+        active[kept++] = channel;
+        const share = left[channel] / count[channel];
+        if (share < level) level = share;
       }
-      for (let i = this.#start[channel]; i < this.#end[channel]; i++) {
-        const flow = flowsOf[i];
-        if (rates[flow] >= 0) continue;
-        rates[flow] = share;
-        for (const crossed of paths[flow]) {
-          left[crossed] -= share;
-          count[crossed]--;
-        }
+      remaining = kept;
+      level = Math.max(0, level);
+      const limit = level * (1 + 1e-12);
+      for (let i = 0; i < remaining; i++) {
+        const channel = active[i];
+        if (count[channel] > 0 && left[channel] <= limit * count[channel]) this.#freeze(channel, level, paths, flowsOf, rates);
       }
     }
     for (let flow = 0; flow < paths.length; flow++) if (rates[flow] < 0) rates[flow] = Number.POSITIVE_INFINITY;
     for (const channel of used) count[channel] = 0;
+  }
+
+  /** Gives all flows of a bottleneck their share, and takes it off the channels they cross. */
+  #freeze(channel: number, share: number, paths: readonly (readonly number[])[], flowsOf: Int32Array, rates: Float64Array): void {
+    for (let i = this.#start[channel]; i < this.#end[channel]; i++) {
+      const flow = flowsOf[i];
+      if (rates[flow] >= 0) continue;
+      rates[flow] = share;
+      for (const crossed of paths[flow]) {
+        this.#left[crossed] -= share;
+        this.#count[crossed]--;
+      }
+    }
   }
 
   /** Flows by channel: the flows of channel c are flowsOf[start[c] .. end[c] - 1]. */

@@ -12,6 +12,8 @@ import { type Flow, pathLatencyNs, runTogether } from './transfers.js';
 
 export interface RoundsResult {
   readonly totalNs: number;
+  /** The part that does not grow with the size: overheads and latencies of all rounds. */
+  readonly latencyNs: number;
   readonly steps: number;
   /** Distinct patterns, in order of first use. */
   readonly patterns: readonly {
@@ -35,7 +37,7 @@ export function simulateRounds(fabric: Fabric, workload: Workload, options: Roun
   const channelBytes = new Float64Array(fabric.capacity.length);
   const solved = new Map<string, number>();
   const paths = new PathCache(fabric);
-  let totalNs = 0;
+  let [totalNs, latencyNs] = [0, 0];
   const patterns: RoundsResult['patterns'][number][] = [];
   for (const { step, count, traffic } of patternTraffic(workload)) {
     const flows = flowsOf(traffic, paths, fabric);
@@ -49,9 +51,10 @@ export function simulateRounds(fabric: Fabric, workload: Workload, options: Roun
       solved.set(key, ns);
     }
     totalNs += ns * count;
+    latencyNs += count * (mostPosts(traffic, ranks) * fabric.options.overheadNs + longestNs(fabric, flows));
     patterns.push({ firstStep: step, count, ns, messages: traffic.from.length });
   }
-  return { totalNs, steps: workload.schedule.steps, patterns, channelBytes };
+  return { totalNs, latencyNs, steps: workload.schedule.steps, patterns, channelBytes };
 }
 
 function roundNs(fabric: Fabric, traffic: StepTraffic, flows: readonly Flow[], ranks: number): number {
@@ -60,6 +63,13 @@ function roundNs(fabric: Fabric, traffic: StepTraffic, flows: readonly Flow[], r
   let work = 0;
   for (const [node, combined] of traffic.work) if (node < ranks) work = Math.max(work, combined);
   return mostPosts(traffic, ranks) * fabric.options.overheadNs + last + work / (fabric.options.reduceBytesPerSecond / 1e9);
+}
+
+/** The longest path latency of a round. */
+function longestNs(fabric: Fabric, flows: readonly Flow[]): number {
+  let longest = 0;
+  for (const { path, latencyNs } of flows) longest = Math.max(longest, latencyNs ?? pathLatencyNs(fabric, path));
+  return longest;
 }
 
 /** The most messages one rank posts in this round. */

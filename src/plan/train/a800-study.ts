@@ -8,7 +8,7 @@
  * Equality of the two is no criterion by itself, though: a stage has two all-reduces per layer forward, and most of the time is computing. The answer that counts
  * is the time it costs.
  */
-import { requireNumber } from '../refusal.js';
+import { PlanRefusal, requireNumber } from '../refusal.js';
 import { type Cluster, checkCluster, deviceNamed } from './cluster.js';
 import { layerForwardFlops, type Model, parseModel } from './model.js';
 import { costPlan, type PlanCost } from './plan.js';
@@ -55,6 +55,13 @@ export interface A800Study {
   };
   /** The best plan for the A100 on both, and the best plan for each. */
   readonly training: {
+    /** The best plan for each tensor degree, on both. */
+    readonly byTensor: readonly {
+      readonly tensor: number;
+      readonly a100: PlanCost;
+      readonly a800: PlanCost;
+      readonly slowdown: number;
+    }[];
     readonly samePlan: readonly [PlanCost, PlanCost];
     readonly bestPlans: readonly [PlanCost, PlanCost];
     readonly samePlanSlowdown: number;
@@ -108,6 +115,16 @@ export function a800Study(options: A800Options = {}): A800Study {
       }),
   );
   const best = clusters.map((cluster) => searchPlans(model, cluster).best) as [PlanCost, PlanCost];
+  const byTensor = [1, 2, 4, 8].flatMap((degree) => {
+    try {
+      const a100 = searchPlans(model, clusters[0], { fixed: { tensor: degree } }).best;
+      const a800 = costPlan(model, clusters[1], a100.choice);
+      return [{ tensor: degree, a100, a800, slowdown: a800.seconds.total / a100.seconds.total - 1 }];
+    } catch (error) {
+      if (error instanceof PlanRefusal) return []; // does not fit at this degree
+      throw error;
+    }
+  });
   const moved = costPlan(model, clusters[1], best[0].choice);
   return {
     factors: [2, 4, 8, 16].map((t) => ({ tensor: t, factor: (2 * (t - 1)) / t })),
@@ -121,6 +138,7 @@ export function a800Study(options: A800Options = {}): A800Study {
       slowdown: layers[1].totalSeconds / layers[0].totalSeconds - 1,
     },
     training: {
+      byTensor,
       samePlan: [best[0], moved],
       bestPlans: best,
       samePlanSlowdown: moved.seconds.total / best[0].seconds.total - 1,

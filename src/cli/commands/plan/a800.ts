@@ -1,7 +1,7 @@
 /** `verbena plan a800`: from A100 to A800, where 1.75 comes from, when it binds, and what it costs. */
 
 import { drawBars } from '../../../plan/report/bar-chart.js';
-import { formatBytes, formatSeconds } from '../../../plan/report/svg.js';
+import { formatSeconds } from '../../../plan/report/svg.js';
 import { a800Study } from '../../../plan/train/a800-study.js';
 import type { PlanCost } from '../../../plan/train/plan.js';
 import { defineCommand } from '../../command.js';
@@ -41,29 +41,19 @@ export const a800Command = defineCommand({
       formatSeconds(d.exchangeSeconds),
       formatSeconds(d.totalSeconds),
     ]);
-    const planHead = ['whole model', 'plan', 'step', 'tensor exchange', 'against A100'];
+    const planHead = ['whole model', 'data x tensor x stages', 'step', 'tensor exchange', 'against A100 with that plan'];
+    const planRow = (name: string, cost: PlanCost, slowdown?: number): string[] => [
+      name,
+      planText(cost),
+      formatSeconds(cost.seconds.total),
+      formatSeconds(cost.seconds.tensor),
+      slowdown === undefined ? '' : `+${percent(slowdown)}`,
+    ];
     const planRows = [
-      [
-        'A100, its best plan',
-        planText(training.samePlan[0]),
-        formatSeconds(training.samePlan[0].seconds.total),
-        formatSeconds(training.samePlan[0].seconds.tensor),
-        '',
-      ],
-      [
-        'A800, the same plan',
-        planText(training.samePlan[1]),
-        formatSeconds(training.samePlan[1].seconds.total),
-        formatSeconds(training.samePlan[1].seconds.tensor),
-        `+${percent(training.samePlanSlowdown)}`,
-      ],
-      [
-        'A800, its own best plan',
-        planText(training.bestPlans[1]),
-        formatSeconds(training.bestPlans[1].seconds.total),
-        formatSeconds(training.bestPlans[1].seconds.tensor),
-        `+${percent(training.replannedSlowdown)}`,
-      ],
+      planRow('A100, its best plan', training.samePlan[0]),
+      planRow('A800, the same plan', training.samePlan[1], training.samePlanSlowdown),
+      planRow('A800, its own best plan', training.bestPlans[1], training.replannedSlowdown),
+      ...training.byTensor.map(({ tensor, a800, slowdown }) => planRow(`A800, best plan at t = ${tensor}`, a800, slowdown)),
     ];
     const story = [
       `One all-reduce of V over t devices puts 2(t-1)/t V on every link: ${study.factors.map((f) => `${f.factor} at t = ${f.tensor}`).join(', ')}.`,
@@ -74,7 +64,7 @@ export const a800Command = defineCommand({
     const text = [
       ...story,
       boxTable(caseHead.map(left), caseRows, style),
-      `But equality is no criterion: a stage has two all-reduces a layer and mostly computes. V is ${formatBytes(layer.exchangedBytes)}, ${formatBytes(layer.wireBytes)} on the wire a layer forward:`,
+      `But equality is no criterion: a stage has two all-reduces a layer and mostly computes. V is ${(layer.exchangedBytes / 1e6).toFixed(1)} MB, ${(layer.wireBytes / 1e6).toFixed(0)} MB on the wire a layer forward:`,
       boxTable(layerHead.map(left), layerRows, style),
       `A third less NVLink makes a layer ${percent(layer.slowdown)} slower.`,
       boxTable(planHead.map(left), planRows, style),

@@ -123,11 +123,8 @@ function pageOf(
   const best = compared[0];
   const sizes = Array.from({ length: 25 }, (_, i) => 2 ** (6 + i));
   const curves = compared.slice(0, 10).map((row) => {
-    const slope = row.bytesSlope;
-    return {
-      name: row.algorithm,
-      points: sizes.map((size): [number, number] => [size, (row.smallNs + slope * Math.max(0, size - row.smallBytes)) / 1e9]),
-    };
+    const perByte = (row.simulatedNs - row.latencyNs) / bytes;
+    return { name: row.algorithm, points: sizes.map((size): [number, number] => [size, (row.latencyNs + perByte * size) / 1e9]) };
   });
   return {
     title: `${collective} on ${network.name}`,
@@ -153,7 +150,7 @@ function pageOf(
       },
       {
         heading: 'Time over size',
-        text: 'Simulated on this network, contention included. A line is drawn through two simulations, an almost empty vector and the size asked for.',
+        text: 'Simulated on this network, contention included. One simulation gives the line: latencies are paid once, the rest grows with the bytes.',
         figures: [
           {
             svg: drawCurves(curves, { label: 'time over size', xTitle: 'bytes of the vector', yTitle: 'time', markX: bytes }),
