@@ -22,6 +22,7 @@
 #define NAPI_VERSION 8
 #include <node_api.h>
 
+#include "liveness.h"
 #include "memory.h"
 #include "notify.h"
 #include "transfer.h"
@@ -533,6 +534,39 @@ static napi_value transfer_ring_at_end_js(napi_env env, napi_callback_info info)
   return NULL;
 }
 
+/* ---- liveness ---- */
+
+static void stop_liveness(void *p) { liveness_stop(p); }
+
+/* livenessStart(board, bell, address, port, ticket) -> liveness, or -errno */
+static napi_value liveness_start_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  char address[64], ticket[128];
+  liveness *l;
+  text_at(&c, 2, address, sizeof address);
+  text_at(&c, 4, ticket, sizeof ticket);
+  int error = liveness_start(pointer_at(&c, 0), int_at(&c, 1), address, int_at(&c, 3), ticket, &l);
+  if (error) return number(env, -error);
+  adopt(env, l, stop_liveness);
+  return pointer(env, l);
+}
+
+static napi_value liveness_watch_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, liveness_watch(pointer_at(&c, 0), int_at(&c, 1), (pid_t)number_at(&c, 2), (uint64_t)number_at(&c, 3)));
+}
+
+static napi_value liveness_leave_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  liveness_leave(pointer_at(&c, 0), int_at(&c, 1));
+  return NULL;
+}
+
+static napi_value guard_start_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, guard_start(int_at(&c, 0)));
+}
+
 /* ---- processes ---- */
 
 /* processStat(pid) -> [start time, state letter as a number], or undefined */
@@ -628,6 +662,10 @@ static napi_value init(napi_env env, napi_value exports) {
       {"transferStart", transfer_start_js},
       {"transferSubmit", transfer_submit_js},
       {"transferRingAtEnd", transfer_ring_at_end_js},
+      {"livenessStart", liveness_start_js},
+      {"livenessWatch", liveness_watch_js},
+      {"livenessLeave", liveness_leave_js},
+      {"guardStart", guard_start_js},
       {"stop", stop_resource},
       {"processStat", process_stat_js},
       {"allowTracing", allow_tracing},

@@ -84,7 +84,18 @@ export interface Addon {
   ): number;
   transferRingAtEnd(transfer: Address, on: number): void;
 
-  /** Ends a watch, a watcher, a transfer thread or says a farewell. */
+  /**
+   * Connects the lifeline of a rank and starts its thread: `board` as src/launch/board.ts draws it, a numeric address, the ticket as text.
+   * Waits up to 10 s. Returns the liveness, or -errno.
+   */
+  livenessStart(board: Address, bell: number, address: string, port: number, ticket: string): Address;
+  livenessWatch(liveness: Address, rank: number, pid: number, startTime: number): number;
+  /** Tells the coordinator that this process ends with this exit code. */
+  livenessLeave(liveness: Address, code: number): void;
+  /** From now on this process ends, by SIGKILL, when the other end of `fd` closes. Returns an errno. */
+  guardStart(fd: number): number;
+
+  /** Ends a watch, a watcher, a transfer thread, a liveness thread or says a farewell. */
   stop(resource: Address): void;
 
   /** [start time, state letter code], or undefined when there is no such process. */
