@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +29,12 @@ struct watch {
   pthread_t thread;
   pthread_mutex_t lock;
   int epoll, wake, stop;
+  int no_pidfds; /* the kernel is too old for them (before 5.3) */
   int32_t *attention;
   int bell;
   entry *entries;
-  int count, capacity, cursor;
+  int count, capacity;
+  unsigned cursor;
 };
 
 int process_stat(pid_t pid, uint64_t *start_time, char *state) {
@@ -63,28 +66,33 @@ static void report(watch *w, entry *e, int32_t value) {
   (void)ignored; /* a full pipe has a wake-up pending already */
 }
 
-static void bury(watch *w, entry *e) {
-  if (e->dead) return;
-  e->dead = 1;
-  if (e->pidfd >= 0) close(e->pidfd); /* leaves the epoll set by itself */
+/* Taken out of the set by hand: a child between fork and exec has a copy of the descriptor, and close alone would leave it there. */
+static void close_pidfd(watch *w, entry *e) {
+  if (e->pidfd < 0) return;
+  epoll_ctl(w->epoll, EPOLL_CTL_DEL, e->pidfd, NULL);
+  close(e->pidfd);
   e->pidfd = -1;
-  report(w, e, WATCH_DEAD);
+}
+
+/* The pidfd knows best whether it ended: when the last thread is gone, while /proc shows a zombie as soon as the first one is. */
+static int has_ended(entry *e, char state) {
+  if (e->pidfd < 0) return state == 'Z' || state == 'X';
+  struct pollfd p = {.fd = e->pidfd, .events = POLLIN};
+  return poll(&p, 1, 0) == 1;
 }
 
 static void look(watch *w, entry *e) {
   uint64_t start_time;
   char state;
-  int32_t value;
-  if (process_stat(e->pid, &start_time, &state) != 0 || start_time != e->start_time || state == 'Z' || state == 'X') {
-    value = WATCH_DEAD;
-  } else {
-    value = state == 'T' ? WATCH_STOPPED : WATCH_RUNNING;
+  if (e->dead) return;
+  if (process_stat(e->pid, &start_time, &state) != 0 || start_time != e->start_time || has_ended(e, state)) {
+    e->dead = 1;
+    close_pidfd(w, e);
+    report(w, e, WATCH_DEAD);
+    return;
   }
-  if (value == WATCH_DEAD) {
-    bury(w, e);
-  } else if (value != __atomic_load_n(e->word, __ATOMIC_SEQ_CST)) {
-    report(w, e, value);
-  }
+  int32_t value = state == 'T' ? WATCH_STOPPED : WATCH_RUNNING;
+  if (value != __atomic_load_n(e->word, __ATOMIC_SEQ_CST)) report(w, e, value);
 }
 
 static uint64_t now_ms(void) {
@@ -116,13 +124,13 @@ static void *run(void *argument) {
         (void)ignored;
         continue;
       }
-      entry *e = &w->entries[handle];
-      if (e->pid != 0) bury(w, e);
+      /* Only a hint: between epoll_wait and the lock the handle may have got another owner. */
+      if (w->entries[handle].pid != 0) look(w, &w->entries[handle]);
     }
     if (now_ms() >= next) {
       for (int i = 0; i < w->count && i < LOOKS_PER_TICK; i++) {
-        entry *e = &w->entries[w->cursor++ % w->count];
-        if (e->pid != 0 && !e->dead) look(w, e);
+        entry *e = &w->entries[w->cursor++ % (unsigned)w->count];
+        if (e->pid != 0) look(w, e);
       }
       next = now_ms() + TICK_MS;
     }
@@ -178,7 +186,8 @@ int watch_add(watch *w, pid_t pid, uint64_t start_time, int32_t *word) {
   e->dead = 0;
   e->start_time = start_time;
   e->word = word;
-  e->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+  e->pidfd = w->no_pidfds ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+  if (e->pidfd < 0 && errno == ENOSYS) w->no_pidfds = 1;
   if (e->pidfd >= 0) {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)handle};
     epoll_ctl(w->epoll, EPOLL_CTL_ADD, e->pidfd, &event);
@@ -193,9 +202,8 @@ void watch_remove(watch *w, int handle) {
   pthread_mutex_lock(&w->lock);
   if (handle >= 0 && handle < w->count) {
     entry *e = &w->entries[handle];
-    if (e->pid != 0 && e->pidfd >= 0) close(e->pidfd);
+    if (e->pid != 0) close_pidfd(w, e);
     e->pid = 0;
-    e->pidfd = -1;
   }
   while (w->count > 0 && w->entries[w->count - 1].pid == 0) w->count--;
   pthread_mutex_unlock(&w->lock);
