@@ -3,7 +3,7 @@
 import type { Style } from '../../style.js';
 import { boxTable, type Column } from '../../table.js';
 import { type MeasureOptions, measure } from './measure.js';
-import { formatRatio, formatValue, type ResultEntry } from './report.js';
+import { type BenchDocument, formatRatio, formatValue, type ResultEntry } from './report.js';
 import { TARGETS, type Target, type TargetRow } from './targets.js';
 
 export interface TargetResult {
@@ -33,7 +33,25 @@ export function verdictOf(ratio: number, target: Target): 'aim' | 'must' | 'belo
   return ratio >= target.must ? 'must' : 'below';
 }
 
-/** Measures every row; `onRow` gets what there is after each. The time is shared out among the rows. */
+function judge(what: string, target: Target, document: BenchDocument | undefined): TargetResult {
+  const { peer } = target;
+  const theirs = document?.results.find((result) => result.who === peer);
+  if (!document || !theirs) {
+    const install = document?.missing[peer];
+    const reason = install ? `not installed: ${install}` : (document?.skipped[peer] ?? document?.failed[peer] ?? OUT_OF_TIME);
+    return { what, ...target, verdict: 'not measured', reason };
+  }
+  const [ours] = document.results;
+  const measured = document.ratios[peer];
+  return { what, ...target, measured, verdict: verdictOf(measured, target), ours: ours.p50, theirs: theirs.p50, unit: ours.unit };
+}
+
+/** A row does not start with less time than this, and what runs is ended so long after the time is over. */
+const LEAST_MS = 2000;
+const GRACE_MS = 4000;
+const OUT_OF_TIME = 'out of time: the machine is busy';
+
+/** Measures every row; `onRow` gets what there is after each. The time is shared out among the rows; those it does not suffice for say so. */
 export async function measureTargets(
   options: MeasureOptions,
   onRow: (document: TargetDocument) => void = () => {},
@@ -42,35 +60,23 @@ export async function measureTargets(
   const rows: TargetResult[] = [];
   const results: ResultEntry[] = [];
   const missing: Record<string, string> = {};
-  const start = performance.now();
+  const deadline = performance.now() + options.budgetMs;
+  const over = AbortSignal.timeout(Math.ceil(options.budgetMs) + GRACE_MS);
+  const signal = AbortSignal.any([options.signal, over]);
   for (const [index, { what, bench, targets }] of table.entries()) {
-    const left = options.budgetMs - (performance.now() - start);
-    const budgetMs = left / (table.length - index);
+    const left = deadline - performance.now();
     options.progress(what);
     const peers = targets.map((target) => target.peer);
-    const document = await measure(bench, { ...options, peers, budgetMs, progress: () => {} });
-    results.push(...document.results);
-    Object.assign(missing, document.missing);
-    const done = targets.map((target): TargetResult => {
-      const measured = document.ratios[target.peer];
-      if (measured === undefined) {
-        const install = document.missing[target.peer];
-        const reason = install ? `not installed: ${install}` : (document.skipped[target.peer] ?? document.failed[target.peer]);
-        return { what, ...target, verdict: 'not measured', reason };
-      }
-      const theirs = document.results.find((result) => result.who === target.peer);
-      const ours = document.results[0];
-      return {
-        what,
-        ...target,
-        measured,
-        verdict: verdictOf(measured, target),
-        ours: ours.p50,
-        theirs: theirs?.p50,
-        unit: ours.unit,
-      };
-    });
-    rows.push(...done);
+    const budgetMs = left / (table.length - index);
+    let document: BenchDocument | undefined;
+    try {
+      if (left >= LEAST_MS) document = await measure(bench, { ...options, peers, budgetMs, signal, progress: () => {} });
+    } catch (error) {
+      if (!over.aborted || options.signal.aborted) throw error;
+    }
+    rows.push(...targets.map((target) => judge(what, target, document)));
+    results.push(...(document?.results ?? []));
+    Object.assign(missing, document?.missing);
     onRow({ rows, results, missing, cpus: options.cpus });
   }
   return { rows, results, missing, cpus: options.cpus };
