@@ -36,6 +36,8 @@ export interface DcInitiatorParts {
   memory: TransportMemory;
   host: TransportHost;
   counters: TransportCounters;
+  /** Where tokens start: after every token that an earlier initiator of the same number has used. Default 0. */
+  firstToken?: number;
 }
 
 export class DcInitiator implements TransportEndpoint, RequesterOwner {
@@ -65,6 +67,7 @@ export class DcInitiator implements TransportEndpoint, RequesterOwner {
   constructor(parts: DcInitiatorParts, settings: RcSettings) {
     this.parts = parts;
     this.settings = settings;
+    this.token = parts.firstToken ?? 0;
     this.requester = new RcRequester(parts.sendQueue, parts.memory, parts.host, this, parts.counters, settings);
     this.out.migrated = true;
     this.out.sourceQp = parts.qpNum;

@@ -110,7 +110,7 @@ export function decideFate(
         if (rule.kind === 'drop') fate.isLost = true;
         else if (rule.kind === 'duplicate') fate.copies++;
         else if (rule.kind === 'corrupt') fate.isCorrupt = true;
-        else fate.delayNs += 1 + random.below(rule.delayNs);
+        else if (rule.kind === 'delay') fate.delayNs += 1 + random.below(rule.delayNs);
     }
   }
 }

@@ -1,0 +1,200 @@
+/**
+ * The completion queue of the sim provider: a ring of typed arrays that the transport fills and `poll` empties.
+ *
+ *     id [f64 ...]  status [u8 ...]  opcode, byteLen, imm, qpNum, srcQp, flags, causeId       head ──> taken    tail ──> filled
+ */
+
+import { CompletionQueue, type CqInit, type Moderation } from '../../completion-queue.js';
+import { VerbsError } from '../../errors.js';
+import type { Cause } from '../../status.js';
+import { powerOfTwo } from '../../transport/sequence.js';
+import type { WorkCompletions } from '../../work-completions.js';
+import type { SimDevice } from './device.js';
+
+const CAUSES = 1024;
+const KNOWN = new Set(['depth', 'mode', 'spinUs', 'channel', 'thread']);
+
+/** How the queue is armed. */
+const Armed = { not: 0, solicited: 1, any: 2 } as const;
+
+export class SimCompletionQueue extends CompletionQueue {
+  readonly device: SimDevice;
+  /** Queue pairs that use it, once per direction. */
+  users = 0;
+  private readonly mask: number;
+  private readonly id: Float64Array;
+  private readonly status: Uint8Array;
+  private readonly opcode: Uint8Array;
+  private readonly byteLen: Uint32Array;
+  private readonly imm: Uint32Array;
+  private readonly qpNum: Uint32Array;
+  private readonly srcQp: Uint32Array;
+  private readonly flags: Uint8Array;
+  private readonly causeIds: Uint32Array;
+  private head = 0;
+  private tail = 0;
+  private isOverrun = false;
+  private isClosed = false;
+  private armed: number = Armed.not;
+  private eventCount = 1;
+  private eventPeriodUs = 0;
+  private sinceArmed = 0;
+  private cancelPeriod: (() => void) | undefined;
+  private readonly causes: (Cause | undefined)[] = [];
+  private lastCause = 0;
+
+  constructor(device: SimDevice, init: CqInit) {
+    for (const name of Object.keys(init)) {
+      if (!KNOWN.has(name)) {
+        throw new VerbsError('VERBS_INVALID', `createCq has no option '${name}': it has ${[...KNOWN].join(', ')}`);
+      }
+    }
+    if (init.thread !== undefined) throw new VerbsError('VERBS_UNSUPPORTED', 'a simulated device has no completion threads');
+    super(init);
+    this.device = device;
+    const n = powerOfTwo(this.depth);
+    this.mask = n - 1;
+    this.id = new Float64Array(n);
+    this.status = new Uint8Array(n);
+    this.opcode = new Uint8Array(n);
+    this.byteLen = new Uint32Array(n);
+    this.imm = new Uint32Array(n);
+    this.qpNum = new Uint32Array(n);
+    this.srcQp = new Uint32Array(n);
+    this.flags = new Uint8Array(n);
+    this.causeIds = new Uint32Array(n);
+  }
+
+  poll(wcs: WorkCompletions): number {
+    this.device.fabric.progress();
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    if (this.isOverrun) {
+      throw new VerbsError(
+        'VERBS_ILLEGAL',
+        `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
+      );
+    }
+    let n = 0;
+    for (; n < wcs.capacity && this.head !== this.tail; n++) {
+      const i = this.head & this.mask;
+      wcs.id[n] = this.id[i];
+      wcs.status[n] = this.status[i];
+      wcs.opcode[n] = this.opcode[i];
+      wcs.byteLen[n] = this.byteLen[i];
+      wcs.imm[n] = this.imm[i];
+      wcs.qpNum[n] = this.qpNum[i];
+      wcs.srcQp[n] = this.srcQp[i];
+      wcs.flags[n] = this.flags[i];
+      wcs.causeId[n] = this.causeIds[i];
+      this.head = (this.head + 1) | 0;
+    }
+    return n;
+  }
+
+  isReady(): boolean {
+    this.device.fabric.progress();
+    return this.head !== this.tail || this.isClosed || this.isOverrun;
+  }
+
+  /** Adds a completion. More than the depth is an overrun: the queue fails, and its queue pairs with it. */
+  push(
+    id: number,
+    status: number,
+    opcode: number,
+    byteLen: number,
+    imm: number,
+    qpNum: number,
+    srcQp: number,
+    flags: number,
+    causeId: number,
+    isSolicited: boolean,
+  ): void {
+    if (this.isOverrun || this.isClosed) return;
+    if (((this.tail - this.head) | 0) >= this.depth) {
+      this.isOverrun = true;
+      this.device.overran(this);
+      this.announce();
+      return;
+    }
+    const i = this.tail & this.mask;
+    this.id[i] = id;
+    this.status[i] = status;
+    this.opcode[i] = opcode;
+    this.byteLen[i] = byteLen;
+    this.imm[i] = imm;
+    this.qpNum[i] = qpNum;
+    this.srcQp[i] = srcQp;
+    this.flags[i] = flags;
+    this.causeIds[i] = causeId;
+    this.tail = (this.tail + 1) | 0;
+    if (this.armed === Armed.any || (this.armed === Armed.solicited && (isSolicited || status !== 0))) this.moderated();
+  }
+
+  requestNotify(solicitedOnly = false): void {
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    if (this.armed !== Armed.any) this.armed = solicitedOnly ? Armed.solicited : Armed.any;
+    this.sinceArmed = 0;
+  }
+
+  moderate(moderation: Moderation): void {
+    const { count = 1, periodUs = 0 } = moderation;
+    for (const [name, value, low] of [
+      ['count', count, 1],
+      ['periodUs', periodUs, 0],
+    ] as const) {
+      if (!Number.isInteger(value) || value < low || value > 65535) {
+        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to 65535: got ${String(value)}`);
+      }
+    }
+    this.eventCount = count;
+    this.eventPeriodUs = periodUs;
+  }
+
+  private moderated(): void {
+    this.sinceArmed++;
+    if (this.sinceArmed >= this.eventCount) {
+      this.announce();
+    } else if (this.eventPeriodUs > 0 && this.cancelPeriod === undefined) {
+      const { fabric } = this.device;
+      this.cancelPeriod = fabric.at(fabric.nowNs + this.eventPeriodUs * 1000, () => this.announce());
+    }
+  }
+
+  private announce(): void {
+    this.cancelPeriod?.();
+    this.cancelPeriod = undefined;
+    this.armed = Armed.not;
+    this.signal();
+  }
+
+  /** Keeps a cause under a number. */
+  explain(cause: Cause): number {
+    this.lastCause++;
+    this.causes[this.lastCause % CAUSES] = cause;
+    return this.lastCause;
+  }
+
+  cause(causeId: number): Cause | undefined {
+    return causeId > 0 && causeId > this.lastCause - CAUSES && causeId <= this.lastCause
+      ? this.causes[causeId % CAUSES]
+      : undefined;
+  }
+
+  protected hold(on: boolean): void {
+    this.device.fabric.hold(on);
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    if (this.users > 0) throw new VerbsError('VERBS_BUSY', 'queue pairs use this completion queue: close them first');
+    this.shut();
+  }
+
+  /** Closes without asking: the device is going. */
+  shut(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.device.forget(this);
+    this.announce();
+  }
+}

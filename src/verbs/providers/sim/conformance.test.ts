@@ -1,0 +1,22 @@
+import { verbsConformance } from '../../../../conformance/verbs.js';
+import { SimFabric } from './fabric.js';
+
+const SKIP = [
+  {
+    reason: 'only native code can pin an ordinary ArrayBuffer, or tell WebAssembly memory from it',
+    tests: [
+      'memory: a registered buffer cannot be transferred away',
+      'memory: detached, resizable and WebAssembly buffers are refused',
+    ],
+  },
+];
+
+const fabric = new SimFabric({ clock: 'virtual' });
+
+verbsConformance({
+  name: 'sim, virtual time',
+  open: async (options) => fabric.open(options),
+  advance: (microseconds) => fabric.advance(microseconds * 1000),
+  nowUs: () => fabric.nowNs / 1000,
+  skip: SKIP,
+});

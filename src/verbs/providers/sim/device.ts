@@ -1,0 +1,404 @@
+/**
+ * A simulated device: numbers, keys and addresses of its own, and the place where frames of the fabric find their queue pair.
+ */
+
+import type { CqInit } from '../../completion-queue.js';
+import { CompletionChannel, type CompletionThread } from '../../completion-queue.js';
+import type { Connection, ConnectOptions, Listener } from '../../connection.js';
+import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device } from '../../device.js';
+import { VerbsError } from '../../errors.js';
+import type { RemoteRegion } from '../../memory-region.js';
+import type { QpAddress, QueuePair } from '../../queue-pair.js';
+import { CM_QP } from '../../transport/cm-messages.js';
+import { DecodeError, decodePacket, Packet } from '../../transport/packet.js';
+import { RegionTable } from '../../transport/region-table.js';
+import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
+import { MULTICAST_QP } from '../../transport/ud-endpoint.js';
+import { SimCompletionQueue } from './completion-queue.js';
+import { ConnectionManager } from './connection-manager.js';
+import type { SimFabric } from './fabric.js';
+import { type Frame, SMALL_FRAME } from './frame.js';
+import { gidBytesOf, gidOf } from './gid.js';
+import type { SimMemoryRegion } from './memory-region.js';
+import { SimProtectionDomain } from './protection-domain.js';
+import type { SimQueuePair } from './queue-pair.js';
+
+/** Arenas of devices lie this far apart, so that addresses of two devices differ. */
+const DEVICE_SPACE = 2 ** 40;
+const PAGE = 4096;
+/** Queue pair numbers below are for management. */
+const FIRST_NUMBER = 16;
+
+interface EventWaiter {
+  resolve(event: AsyncEvent): void;
+  reject(error: unknown): void;
+}
+
+export class SimDevice implements Device {
+  readonly provider = 'sim';
+  readonly name: string;
+  readonly gid: string;
+  readonly gidBytes: Uint8Array;
+  readonly index: number;
+  readonly fabric: SimFabric;
+  readonly capabilities: Capabilities;
+  readonly regions = new RegionTable();
+  /** Died by the fault plan: silent, but its objects still answer. */
+  isDead = false;
+  isClosed = false;
+  operations = 0;
+  bytes = 0;
+  errors = 0;
+  sentPackets = 0;
+  sentBytes = 0;
+  private spare: Frame | undefined;
+  private readonly queuePairs = new Map<number, SimQueuePair>();
+  private readonly pds: SimProtectionDomain[] = [];
+  private readonly cqs = new Set<SimCompletionQueue>();
+  private readonly groupMembers = new Map<number, SimQueuePair[]>();
+  private readonly arenas = new Map<ArrayBuffer, number>();
+  private readonly privateAddresses = new WeakMap<ArrayBuffer, number>();
+  private readonly registered = new Map<number, SimMemoryRegion>();
+  private readonly events: AsyncEvent[] = [];
+  private readonly eventWaiters: EventWaiter[] = [];
+  private readonly packet = new Packet();
+  private manager: ConnectionManager | undefined;
+  private nextNumber = FIRST_NUMBER;
+  private nextAddress: number;
+  private tokens = 0;
+
+  constructor(fabric: SimFabric, index: number, name = `sim${index}`) {
+    this.fabric = fabric;
+    this.index = index;
+    this.name = name;
+    this.gid = gidOf(index);
+    this.gidBytes = gidBytesOf(index);
+    this.nextAddress = (index + 1) * DEVICE_SPACE;
+    this.capabilities = {
+      qpTypes: ['RC', 'UC', 'UD', 'DCI', 'DCT'],
+      maxInline: 4096,
+      maxSge: 64,
+      maxMessage: MAX_MESSAGE_BYTES,
+      maxQpWr: 65536,
+      mtu: fabric.mtu,
+      atomics: 'hca',
+      srq: true,
+      multicast: true,
+      dc: true,
+      onDemand: true,
+      umr: true,
+      memoryWindows: false,
+      privateMemory: true,
+      mappedFiles: false,
+      directAccess: true,
+      peerDeath: false,
+      virtualTime: fabric.isVirtual,
+    };
+  }
+
+  assertOpen(): void {
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
+  }
+
+  allocPd(): SimProtectionDomain {
+    this.assertOpen();
+    const pd = new SimProtectionDomain(this, this.pds.length + 1);
+    this.pds.push(pd);
+    return pd;
+  }
+
+  createCq(init: CqInit = {}): SimCompletionQueue {
+    this.assertOpen();
+    const cq = new SimCompletionQueue(this, init);
+    this.cqs.add(cq);
+    return cq;
+  }
+
+  forget(cq: SimCompletionQueue): void {
+    this.cqs.delete(cq);
+  }
+
+  createCompletionChannel(): CompletionChannel {
+    this.assertOpen();
+    return new CompletionChannel();
+  }
+
+  createCompletionThread(): CompletionThread {
+    throw new VerbsError(
+      'VERBS_UNSUPPORTED',
+      'a simulated device has no completion threads: everything happens on the one clock',
+    );
+  }
+
+  alloc(byteLength: number, _options: AllocOptions = {}): ArrayBuffer {
+    this.assertOpen();
+    if (!Number.isInteger(byteLength) || byteLength < 1) {
+      throw new VerbsError('VERBS_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
+    }
+    let memory: ArrayBuffer;
+    try {
+      memory = new ArrayBuffer(byteLength);
+    } catch (cause) {
+      throw new VerbsError('VERBS_NO_MEMORY', `no memory for ${byteLength} bytes`, { cause });
+    }
+    this.arenas.set(memory, this.newAddress(byteLength));
+    return memory;
+  }
+
+  free(memory: ArrayBuffer): void {
+    if (!this.arenas.has(memory)) return;
+    for (const region of this.registered.values()) {
+      if (region.bytes.buffer === memory && region.kind !== 'umr') {
+        throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister it first');
+      }
+    }
+    this.arenas.delete(memory);
+  }
+
+  mapFile(): ArrayBuffer {
+    throw new VerbsError('VERBS_UNSUPPORTED', 'a simulated device maps no files: read the file into memory of alloc');
+  }
+
+  directAccess(peer: QpAddress, remote: RemoteRegion): Uint8Array {
+    const device = this.fabric.deviceOf(peer.av.gid);
+    const region = device?.registered.get(remote.rkey);
+    if (device === undefined || device.isClosed || device.isDead) {
+      throw new VerbsError('VERBS_PEER_LOST', `no device of this fabric has the GID ${peer.av.gid}`);
+    }
+    if (region === undefined) throw new VerbsError('VERBS_INVALID', 'the key names no region of the peer');
+    if (region.kind !== 'arena') {
+      throw new VerbsError('VERBS_UNSUPPORTED', 'only memory of alloc is open to direct access');
+    }
+    const offset = remote.addr - region.addr;
+    if (offset < 0 || offset + remote.length > region.length)
+      throw new VerbsError('VERBS_INVALID', 'the range is not in the region');
+    return region.bytes.subarray(offset, offset + remote.length);
+  }
+
+  isOwn(buffer: ArrayBuffer): boolean {
+    return this.arenas.has(buffer);
+  }
+
+  /** The address of bytes as requests use it: arenas and private buffers lie at addresses of their own. */
+  addressOf(bytes: Uint8Array): number {
+    const buffer = bytes.buffer as ArrayBuffer;
+    let base = this.arenas.get(buffer) ?? this.privateAddresses.get(buffer);
+    if (base === undefined) {
+      base = this.newAddress(buffer.byteLength);
+      this.privateAddresses.set(buffer, base);
+    }
+    return base + bytes.byteOffset;
+  }
+
+  newAddress(length: number): number {
+    const address = this.nextAddress;
+    this.nextAddress += Math.ceil((length + 1) / PAGE) * PAGE + PAGE;
+    return address;
+  }
+
+  adoptRegion(region: SimMemoryRegion): void {
+    this.registered.set(region.rkey, region);
+  }
+
+  releaseRegion(region: SimMemoryRegion): void {
+    this.registered.delete(region.rkey);
+  }
+
+  /** A number for a queue pair or one of its DC contexts; one that was released is not used again for long. */
+  allocateNumber(qp: SimQueuePair): number {
+    do this.nextNumber = this.nextNumber >= MULTICAST_QP - 1 ? FIRST_NUMBER : this.nextNumber + 1;
+    while (this.queuePairs.has(this.nextNumber));
+    this.queuePairs.set(this.nextNumber, qp);
+    return this.nextNumber;
+  }
+
+  releaseNumber(number: number): void {
+    this.queuePairs.delete(number);
+  }
+
+  /** Where the tokens of a new DC initiator start. */
+  newToken(): number {
+    this.tokens = (this.tokens + 0x100000) >>> 0;
+    return this.tokens;
+  }
+
+  joinGroup(group: number, qp: SimQueuePair): void {
+    const members = this.groupMembers.get(group) ?? [];
+    members.push(qp);
+    this.groupMembers.set(group, members);
+    this.fabric.groups[group].members.set(this, members.length);
+  }
+
+  leaveGroup(group: number, qp: SimQueuePair): void {
+    const members = (this.groupMembers.get(group) ?? []).filter((member) => member !== qp);
+    this.groupMembers.set(group, members);
+    if (members.length === 0) this.fabric.groups[group].members.delete(this);
+    else this.fabric.groups[group].members.set(this, members.length);
+  }
+
+  /** The frame that the next packet is written into. */
+  get spareFrame(): Frame {
+    this.spare ??= this.fabric.frame();
+    return this.spare;
+  }
+
+  /** Sends what stands in the spare frame. */
+  send(to: number): void {
+    let frame = this.spareFrame;
+    if (frame.length + 4 <= SMALL_FRAME) frame = this.fabric.copyOf(frame);
+    else this.spare = undefined;
+    frame.to = to;
+    frame.group = -1;
+    this.fabric.transmit(frame, this);
+  }
+
+  sendToGroup(group: number): void {
+    for (const member of this.fabric.groups[group].members.keys()) {
+      const frame = this.fabric.copyOf(this.spareFrame);
+      frame.to = member.index;
+      frame.group = group;
+      this.fabric.transmit(frame, this);
+    }
+  }
+
+  receive(frame: Frame): void {
+    const p = this.packet;
+    if (this.isClosed || decodePacket(frame.bytes, 0, frame.length, p) !== DecodeError.ok) return;
+    if (frame.group >= 0) {
+      for (const qp of (this.groupMembers.get(frame.group) ?? []).slice()) qp.receive(p, frame);
+    } else if (p.destQp === CM_QP) {
+      this.manager?.receive(p, frame);
+    } else {
+      this.queuePairs.get(p.destQp)?.receive(p, frame);
+    }
+  }
+
+  /** The route header of a datagram: an IPv6 header with both GIDs. */
+  fillRouteHeader(header: Uint8Array, frame: Frame): void {
+    header.fill(0, 0, 8);
+    header[0] = 0x60;
+    header[4] = (frame.length + 4) >> 8;
+    header[5] = frame.length + 4;
+    header[6] = 17;
+    header[7] = 64;
+    header.set(this.fabric.devices[frame.from].gidBytes, 8);
+    header.set(this.gidBytes, 24);
+  }
+
+  /** Calls as soon as the fabric goes on. */
+  later(act: () => void): void {
+    this.fabric.at(this.fabric.nowNs, act);
+  }
+
+  async listen(name: string): Promise<Listener> {
+    this.assertOpen();
+    return this.connections.listen(name);
+  }
+
+  async connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
+    this.assertOpen();
+    return this.connections.connect(name, qp as SimQueuePair, options);
+  }
+
+  private get connections(): ConnectionManager {
+    this.manager ??= new ConnectionManager(this);
+    return this.manager;
+  }
+
+  raise(event: AsyncEvent): void {
+    const waiter = this.eventWaiters.shift();
+    if (waiter) waiter.resolve(event);
+    else this.events.push(event);
+  }
+
+  overran(cq: SimCompletionQueue): void {
+    this.raise({
+      type: 'CQ_ERR',
+      words: `a completion queue of ${cq.depth} entries overran: poll more often or make it deeper`,
+    });
+    for (const qp of new Set(this.queuePairs.values())) if (qp.sendCq === cq || qp.recvCq === cq) this.later(() => qp.stop());
+  }
+
+  pollEvent(): AsyncEvent | undefined {
+    this.fabric.progress();
+    return this.events.shift();
+  }
+
+  nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
+    const event = this.pollEvent();
+    if (event) return Promise.resolve(event);
+    return this.wait(options, 'no event', (waiter) => {
+      this.eventWaiters.push(waiter);
+      return () => this.eventWaiters.splice(this.eventWaiters.indexOf(waiter), 1);
+    });
+  }
+
+  /** A wait with a time limit on the fabric's clock and a signal. `start` registers the waiter and returns what takes it back. */
+  wait<T>(
+    options: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined },
+    what: string,
+    start: (waiter: { resolve(value: T): void; reject(error: unknown): void }) => () => void,
+  ): Promise<T> {
+    const { timeoutMs, signal } = options;
+    return new Promise<T>((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      if (this.isClosed) {
+        reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
+        return;
+      }
+      const { fabric } = this;
+      let cancelTimer: (() => void) | undefined;
+      const end = (act: () => void): void => {
+        if (cancelTimer === done) return;
+        cancelTimer?.();
+        cancelTimer = done;
+        signal?.removeEventListener('abort', abort);
+        takeBack();
+        fabric.hold(false);
+        act();
+      };
+      const done = (): void => {};
+      const abort = (): void => end(() => reject(signal?.reason));
+      const takeBack = start({
+        resolve: (value) => end(() => resolve(value)),
+        reject: (error) => end(() => reject(error)),
+      });
+      fabric.hold(true);
+      signal?.addEventListener('abort', abort, { once: true });
+      if (timeoutMs !== undefined) {
+        const late = (): void => end(() => reject(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)));
+        cancelTimer = fabric.at(fabric.nowNs + Math.ceil(timeoutMs * 1e6), late);
+      }
+    });
+  }
+
+  counters(): Counters {
+    return { operations: this.operations, bytes: this.bytes, bytesCopied: this.bytes, systemCalls: 0, errors: this.errors };
+  }
+
+  /** The fault plan kills it: nothing leaves and nothing arrives any more. */
+  die(): void {
+    if (this.isDead || this.isClosed) return;
+    this.isDead = true;
+    this.raise({ type: 'DEVICE_FATAL', words: `${this.name} died by the fault plan` });
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    this.manager?.close();
+    this.isClosed = true;
+    for (const qp of new Set(this.queuePairs.values())) qp.shut();
+    this.queuePairs.clear();
+    for (const group of this.fabric.groups) group.members.delete(this);
+    for (const pd of this.pds) pd.shut();
+    for (const cq of [...this.cqs]) cq.shut();
+    for (const waiter of this.eventWaiters.splice(0)) waiter.reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
