@@ -60,9 +60,10 @@ export function drawNetwork(network: Network, options: DrawingOptions = {}): str
     const [a, b] = [network.tail[2 * link], network.head[2 * link]];
     const share = busiest > 0 ? load(link) / busiest : 0;
     const colour = busiest > 0 ? heatColour(share) : roleColours[role];
-    const stroke = busiest > 0 ? thin * (0.6 + 1.8 * share) : thin;
+    const stroke = busiest > 0 ? thin * (0.6 + 2.6 * share) : thin;
     const opacity = busiest > 0 ? 0.35 + 0.65 * share : crowd > 1500 ? 0.35 : 0.75;
-    const path = role === 'wrap' ? bow(x(a), y(a), x(b), y(b)) : `M${at(x(a))} ${at(y(a))}L${at(x(b))} ${at(y(b))}`;
+    const straight = role !== 'wrap' && !(role === 'line' && isAligned(x(a), y(a), x(b), y(b)));
+    const path = !straight ? bow(x(a), y(a), x(b), y(b)) : `M${at(x(a))} ${at(y(a))}L${at(x(b))} ${at(y(b))}`;
     lines.push(`<path d="${path}" fill="none" stroke="${colour}" stroke-width="${at(stroke)}" opacity="${at(opacity)}"/>`);
   }
   const dot = network.vertices > 1200 ? 1.1 : network.vertices > 250 ? 1.9 : 3.4;
@@ -91,6 +92,11 @@ function isFlat(network: Network): boolean {
     high = Math.max(high, network.y[v]);
   }
   return high - low < 0.1;
+}
+
+/** Links along a row or column would hide each other. */
+function isAligned(x1: number, y1: number, x2: number, y2: number): boolean {
+  return Math.abs(x1 - x2) < 0.5 || Math.abs(y1 - y2) < 0.5;
 }
 
 function bow(x1: number, y1: number, x2: number, y2: number): string {

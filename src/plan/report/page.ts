@@ -74,7 +74,7 @@ const style = `
 @media(prefers-color-scheme:dark){:root{--bg:#0e141b;--paper:#161e27;--ink:#e8edf2;--soft:#9aa8b7;--line:#2a3542;--accent:#7aa7ff;--grid:#222d39;--node:#c3cedb;--switch:#7aa7ff;
 --series-0:#7aa7ff;--series-1:#fb923c;--series-2:#4ade80;--series-3:#c084fc;--series-4:#f87171;--series-5:#22d3ee;--series-6:#fbbf24;--series-7:#f472b6;--series-8:#a3e635;--series-9:#94a3b8;--best:#12301f}}
 *{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}
-header,main,footer{max-width:1120px;margin:0 auto;padding:0 24px}header{padding-top:44px}
+header,main,footer{max-width:1240px;margin:0 auto;padding:0 24px}header{padding-top:44px}
 .mark{margin:0;color:var(--accent);font-weight:600;letter-spacing:.08em;text-transform:uppercase;font-size:12px}
 h1{margin:6px 0 4px;font-size:32px;line-height:1.2;letter-spacing:-.02em}.subtitle{margin:0 0 26px;color:var(--soft);font-size:16px}
 section{background:var(--paper);border:1px solid var(--line);border-radius:14px;padding:24px 26px;margin:0 0 20px}
@@ -83,10 +83,10 @@ h2{margin:0 0 10px;font-size:19px;letter-spacing:-.01em}section>p{margin:0 0 16p
 .card{border:1px solid var(--line);border-radius:10px;padding:12px 14px;display:flex;flex-direction:column;gap:2px}
 .label{color:var(--soft);font-size:12.5px}.value{font-size:22px;font-weight:650;letter-spacing:-.01em;font-variant-numeric:tabular-nums}.note{color:var(--soft);font-size:12px}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(430px,1fr));gap:22px;margin:10px 0 14px}figure{margin:0}figure.wide{grid-column:1/-1}
-figure svg{width:100%;height:auto;display:block}figcaption{color:var(--soft);font-size:13px;margin-top:8px}
+figure svg{width:100%;height:auto;max-height:620px;display:block}figcaption{color:var(--soft);font-size:13px;margin-top:8px}
 .scroll{overflow-x:auto;margin-top:8px}table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
-th{text-align:left;color:var(--soft);font-weight:600;border-bottom:1px solid var(--line);padding:7px 10px;white-space:nowrap}
-td{padding:6px 10px;border-bottom:1px solid var(--grid);vertical-align:top}.n{text-align:right;white-space:nowrap}tr:last-child td{border-bottom:0}tr.best td{background:var(--best);font-weight:600}
+th{text-align:left;color:var(--soft);font-weight:600;border-bottom:1px solid var(--line);padding:7px 8px;white-space:nowrap}
+td{padding:6px 8px;border-bottom:1px solid var(--grid);vertical-align:top}.n{text-align:right;white-space:nowrap}tr:last-child td{border-bottom:0}tr.best td{background:var(--best);font-weight:600}
 footer{color:var(--soft);font-size:12.5px;padding-top:4px;padding-bottom:40px}code{font-size:.95em}
 svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var(--soft)}svg .strong{fill:var(--ink);font-weight:600}
 @media(max-width:560px){.figures{grid-template-columns:1fr}section{padding:18px 14px}}

@@ -70,12 +70,13 @@ export const dragonfly: Topology = {
     const router: number[] = [];
     for (let g = 0; g < groups; g++) {
       const angle = (2 * Math.PI * g) / groups;
-      const size = Math.min(0.16, 1.1 / groups);
+      const size = Math.min(0.12, 1.1 / groups);
+      const radius = 0.49 - size;
       for (let r = 0; r < a; r++) {
-        const inner = (2 * Math.PI * r) / a;
+        const inner = angle + (2 * Math.PI * (r + 0.5)) / a;
         const [x, y] = [
-          0.5 + 0.36 * Math.sin(angle) + size * 0.6 * Math.sin(inner),
-          0.5 - 0.36 * Math.cos(angle) - size * 0.6 * Math.cos(inner),
+          0.5 + radius * Math.sin(angle) + size * 0.6 * Math.sin(inner),
+          0.5 - radius * Math.cos(angle) - size * 0.6 * Math.cos(inner),
         ];
         const vertex = builder.addSwitch(x, y);
         router.push(vertex);
@@ -84,8 +85,8 @@ export const dragonfly: Topology = {
           const endpoint = (g * a + r) * p + i;
           builder.place(
             endpoint,
-            0.5 + 0.36 * Math.sin(angle) + size * Math.sin(spread),
-            0.5 - 0.36 * Math.cos(angle) - size * Math.cos(spread),
+            0.5 + radius * Math.sin(angle) + size * Math.sin(spread),
+            0.5 - radius * Math.cos(angle) - size * Math.cos(spread),
           );
           builder.addLink(endpoint, vertex, 'host', 'dac');
         }

@@ -44,7 +44,7 @@ export const hyperx: Topology = {
       radix: ports,
       links: countLinks([
         ['host', 'dac', t * switches],
-        ['local', 'dac', links[0]],
+        ['line', 'dac', links[0]],
         ['line', 'aoc', links.slice(1).reduce((sum, count) => sum + count, 0)],
       ]),
       diameter: diameterBehindSwitches(sizes.length),
@@ -84,7 +84,7 @@ export const hyperx: Topology = {
         const c = Math.floor(s / stride) % size;
         for (let other = c + 1; other < size; other++) {
           for (let k = 0; k < parallel[d]; k++)
-            builder.addLink(first + s, first + s + (other - c) * stride, d === 0 ? 'local' : 'line', d === 0 ? 'dac' : 'aoc');
+            builder.addLink(first + s, first + s + (other - c) * stride, 'line', d === 0 ? 'dac' : 'aoc');
         }
       }
       stride *= size;

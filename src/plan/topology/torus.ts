@@ -148,16 +148,15 @@ export function torusBisection(sizes: readonly number[]): number {
 function buildTorus(sizes: readonly number[], board: readonly number[]): Network {
   const n = sizes.reduce((product, size) => product * size, 1);
   const builder = new NetworkBuilder(`torus ${sizes.join('x')}`, n);
-  const planes = sizes.slice(2).reduce((product, size) => product * size, 1);
-  const across = Math.ceil(Math.sqrt(planes));
-  const down = Math.ceil(planes / across);
+  const [width, height] = [sizes[0], sizes[1] ?? 1];
+  const depth = n / width / height;
+  const slant = 0.42; // further dimensions stand behind, up and to the right
   for (let v = 0; v < n; v++) {
-    const [x, y] = [v % sizes[0], Math.floor(v / sizes[0]) % (sizes[1] ?? 1)];
-    const plane = Math.floor(v / (sizes[0] * (sizes[1] ?? 1)));
+    const [x, y, z] = [v % width, Math.floor(v / width) % height, Math.floor(v / (width * height))];
     builder.place(
       v,
-      ((plane % across) + (x + 0.7) / (sizes[0] + 0.4)) / across,
-      (Math.floor(plane / across) + (y + 0.7) / ((sizes[1] ?? 1) + 0.4)) / down,
+      (x + 0.5 + slant * z) / (width + slant * (depth - 1)),
+      (y + 0.5 + slant * (depth - 1 - z)) / (height + slant * (depth - 1)),
     );
     let stride = 1;
     for (const [d, size] of sizes.entries()) {
