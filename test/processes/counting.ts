@@ -18,6 +18,8 @@ export function addRemotely(link: Link, remote: RemoteRegion, count: number): vo
       posted++;
     }
     const n = link.cq.poll(link.wcs);
+    if (n === 0) link.patience.lose();
+    else link.patience.win();
     for (let i = 0; i < n; i++) assert.equal(link.wcs.status[i], 0);
     done += n;
   }
@@ -33,7 +35,8 @@ export function incrementRemotely(link: Link, remote: RemoteRegion, count: numbe
     swap.compareLo = expected;
     swap.swapLo = expected + 1;
     swap.post(0, 8, done, 8);
-    while (link.cq.poll(link.wcs) === 0);
+    while (link.cq.poll(link.wcs) === 0) link.patience.lose();
+    link.patience.win();
     assert.equal(link.wcs.status[0], 0);
     if (halves[0] === expected) {
       done++;

@@ -7,7 +7,7 @@
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -190,6 +190,11 @@ export class Stagehand {
     return scenario;
   }
 
+  /** Numbers of the processes that were started. */
+  get pids(): number[] {
+    return this.#started.flatMap((scenario) => (scenario instanceof ScenarioProcess ? [scenario.pid] : []));
+  }
+
   /** Waits for those who were told to end; kills the others and names them. */
   async clear(): Promise<string[]> {
     const left: string[] = [];
@@ -217,8 +222,8 @@ export class Stagehand {
  */
 export function processTest(name: string, body: (hand: Stagehand) => Promise<void>, limitMs = 60_000): void {
   test(name, { timeout: limitMs }, async (context) => {
-    const before = traces();
     const hand = new Stagehand(context);
+    const before = traces(hand);
     try {
       await body(hand);
     } catch (error) {
@@ -227,22 +232,28 @@ export function processTest(name: string, body: (hand: Stagehand) => Promise<voi
     }
     assert.deepEqual(await hand.clear(), [], 'scenarios that did not end');
     // Names of other programs come and go; ours must be gone within the second.
-    for (let i = 0; i < 20 && added(before).length > 0; i++) await pause(50);
-    assert.deepEqual(added(before), [], 'names left behind');
+    const left = () => [...traces(hand)].filter((name) => !before.has(name));
+    for (let i = 0; i < 20 && left().length > 0; i++) await pause(50);
+    assert.deepEqual(left(), [], 'left behind');
   });
 }
 
-/** Names in /dev/shm and names of unix sockets of Verbena. */
-function traces(): Set<string> {
-  const sockets = readFileSync('/proc/net/unix', 'utf8')
+/** Names in /dev/shm, names of unix sockets that carry a process number of the test, and sockets that this process has open. */
+function traces(hand: Stagehand): Set<string> {
+  const numbers = new RegExp(`\\b(${[process.pid, ...hand.pids].join('|')})\\b`);
+  const names = readFileSync('/proc/net/unix', 'utf8')
     .split('\n')
-    .filter((line) => line.includes('verbena'))
-    .map((line) => line.slice(line.lastIndexOf(' ') + 1));
-  return new Set([...readdirSync('/dev/shm').map((entry) => `/dev/shm/${entry}`), ...sockets]);
-}
-
-function added(before: Set<string>): string[] {
-  return [...traces()].filter((name) => !before.has(name));
+    .map((line) => line.slice(line.lastIndexOf(' ') + 1))
+    .filter((name) => name.includes('verbena') && numbers.test(name));
+  const open = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+  const shared = readdirSync('/dev/shm').map((entry) => `/dev/shm/${entry}`);
+  return new Set([...shared, ...names, ...open.filter((target) => target.startsWith('socket:'))]);
 }
 
 /** Lets time pass: for polling outside conditions, never as synchronisation. */

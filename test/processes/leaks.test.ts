@@ -8,13 +8,13 @@ import { Link, type Offer } from './link.js';
 
 const MIB = 1 << 20;
 
-function assertNoGrowth(before: Holdings, after: Holdings, who: string): void {
+function assertNoGrowth(before: Holdings, after: Holdings, who: string, sharedMiB = 4): void {
   assert.ok(after.descriptors <= before.descriptors + 2, `${who}: descriptors ${before.descriptors} to ${after.descriptors}`);
   assert.ok(after.mappings <= before.mappings + 16, `${who}: mappings ${before.mappings} to ${after.mappings}`);
   const grown = (after.resident - before.resident) / MIB;
   assert.ok(grown < 24, `${who}: resident memory grew by ${grown.toFixed(1)} MiB`);
   const shared = (after.residentShared - before.residentShared) / MIB;
-  assert.ok(shared < 4, `${who}: shared memory grew by ${shared.toFixed(1)} MiB`);
+  assert.ok(shared < sharedMiB, `${who}: shared memory grew by ${shared.toFixed(1)} MiB`);
 }
 
 processTest('10,000 connections through a listener in another process', async (hand) => {
@@ -25,7 +25,7 @@ processTest('10,000 connections through a listener in another process', async (h
   link.qp.close();
   const report = async (end: boolean) => {
     greeter.say({ type: 'report', end });
-    return { ours: holdings(), theirs: await greeter.hear<Holdings & { guests: number }>('report') };
+    return { ours: await holdings(), theirs: await greeter.hear<Holdings & { guests: number }>('report') };
   };
   let made = 0;
   const cycles = async (count: number) => {
@@ -45,8 +45,9 @@ processTest('10,000 connections through a listener in another process', async (h
   await cycles(9000);
   const after = await report(true);
   assert.equal(after.theirs.guests, 10_000);
-  assertNoGrowth(before.ours, after.ours, 'the one who connects');
-  assertNoGrowth(before.theirs, after.theirs, 'the one who listens');
+  // Numbers are not used again at once, so that fresh entries of the table are touched for a long time; rings would be ten times as much.
+  assertNoGrowth(before.ours, after.ours, 'the one who connects', 12);
+  assertNoGrowth(before.theirs, after.theirs, 'the one who listens', 12);
   await greeter.exited;
   link.close();
 });
@@ -66,15 +67,16 @@ processTest('10,000 queue pairs connected by hand inside one process', async () 
       right.close();
     }
   };
-  await cycles(1000);
-  const before = holdings();
-  await cycles(9000);
-  assertNoGrowth(before, holdings(), 'the process');
+  // Every number has been used once after this: what grows later is a leak.
+  await cycles(17_000);
+  const before = await holdings();
+  await cycles(10_000);
+  assertNoGrowth(before, await holdings(), 'the process');
   one.close();
   two.close();
 });
 
-processTest('300 devices opened, used and closed', async () => {
+processTest('300 pairs of devices opened, used and closed', async () => {
   const cycles = async (count: number) => {
     for (let i = 0; i < count; i++) {
       const [one, two] = [await Link.open(65536), await Link.open(65536)];
@@ -87,10 +89,10 @@ processTest('300 devices opened, used and closed', async () => {
       two.close();
     }
   };
-  await cycles(30);
-  const before = holdings();
-  await cycles(120);
-  assertNoGrowth(before, holdings(), 'the process');
+  await cycles(60);
+  const before = await holdings();
+  await cycles(240);
+  assertNoGrowth(before, await holdings(), 'the process');
 });
 
 processTest('memory that is registered, deregistered and freed comes back', async () => {
@@ -106,8 +108,8 @@ processTest('memory that is registered, deregistered and freed comes back', asyn
     }
   };
   cycles(200);
-  const before = holdings();
+  const before = await holdings();
   cycles(2000);
-  assertNoGrowth(before, holdings(), 'the process');
+  assertNoGrowth(before, await holdings(), 'the process');
   device.close();
 });

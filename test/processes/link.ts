@@ -16,6 +16,7 @@ import {
   type RemoteRegion,
   WorkCompletions,
 } from '../../src/verbs/index.js';
+import { Patience } from './patience.js';
 
 /** What one end tells the other. */
 export interface Offer {
@@ -30,6 +31,7 @@ export class Link {
   readonly pd: ProtectionDomain;
   readonly cq: CompletionQueue;
   readonly wcs = new WorkCompletions(64);
+  readonly patience = new Patience();
   region: MemoryRegion;
   qp: QueuePair;
 
@@ -59,7 +61,7 @@ export class Link {
     await this.qp.connect(peer.address, attributes);
   }
 
-  /** Polls without ever giving the thread away until a completion comes. Throws after the limit, and when it is an error. */
+  /** Polls without a turn of the event loop until a completion comes. Throws after the limit, and when it is an error. */
   next(limitMs = 5000): Completion {
     const completion = this.nextAny(limitMs);
     if (completion.status !== 'SUCCESS') {
@@ -74,8 +76,10 @@ export class Link {
   nextAny(limitMs = 5000): Completion {
     const one = this.#one;
     const deadline = performance.now() + limitMs;
+    this.patience.win();
     while (this.cq.poll(one) === 0) {
       if (performance.now() > deadline) throw new Error(`no completion within ${limitMs} ms`);
+      this.patience.lose();
     }
     this.wcs.causeId[0] = one.causeId[0];
     return one.at(0);

@@ -9,7 +9,7 @@ import { Link, type Offer } from './link.js';
 import { sendPings } from './plain-memory.js';
 
 processTest('plain words behind an Atomics number are those of the number, in two processes, in compiled code', async (hand) => {
-  const rounds = 300_000;
+  const rounds = 150_000;
   const ponger = hand.process('ponger', { rounds });
   const link = await Link.open(4096);
   const offer = await ponger.hear<Offer>('offer');

@@ -5,7 +5,8 @@ import { Random } from './random.js';
 export class Stream {
   static readonly SLOT = 1 << 17;
   static readonly SLOTS = 32;
-  static readonly MEMORY = Stream.SLOT * Stream.SLOTS;
+  /** All slots, bytes. */
+  static readonly MEMORY = 32 << 17;
 
   readonly #random: Random;
   #sequence = 0;
@@ -16,10 +17,10 @@ export class Stream {
 
   /** Length of the next message: mostly small, some large. */
   #length(): number {
-    const kind = this.#random.between(0, 99);
-    if (kind < 60) return this.#random.between(0, 64);
-    if (kind < 95) return this.#random.between(65, 2000);
-    if (kind < 99) return this.#random.between(2001, 20_000);
+    const kind = this.#random.between(0, 999);
+    if (kind < 700) return this.#random.between(0, 64);
+    if (kind < 980) return this.#random.between(65, 2000);
+    if (kind < 997) return this.#random.between(2001, 20_000);
     return this.#random.between(20_001, Stream.SLOT);
   }
 

@@ -8,10 +8,10 @@ const SLOTS = 32;
 
 scenario(async () => {
   const link = await Link.open(SLOTS * SLOT, {}, { mode: 'event' });
-  const recv = link.qp.prepareRecv(link.region);
   say('offer', link.offer());
   const peer = await hear<Offer>('offer');
   await link.join(peer);
+  const recv = link.qp.prepareRecv(link.region);
   for (let slot = 0; slot < SLOTS; slot++) recv.post(slot * SLOT, SLOT, slot);
   say('ready');
   const send = link.qp.prepare({ opcode: 'SEND', local: link.region });

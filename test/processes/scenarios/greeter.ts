@@ -23,7 +23,7 @@ scenario<{ name: string }>(async ({ name }) => {
   })();
   for (;;) {
     const { end } = await hear<{ end: boolean }>('report');
-    say('report', { ...holdings(), guests });
+    say('report', { ...(await holdings()), guests });
     if (end) break;
   }
   listener.close();

@@ -6,10 +6,10 @@ import { Stream } from '../stream.js';
 
 scenario<{ seed: number; count: number }>(async ({ seed, count }) => {
   const link = await Link.open(Stream.MEMORY, { maxRecvWr: Stream.SLOTS }, { depth: 4096 });
-  const recv = link.qp.prepareRecv(link.region);
   say('offer', link.offer());
   const offer = await hear<Offer>('offer');
   await link.join(offer);
+  const recv = link.qp.prepareRecv(link.region);
   for (let slot = 0; slot < Stream.SLOTS; slot++) recv.post(slot * Stream.SLOT, Stream.SLOT, slot);
   say('ready');
   const stream = new Stream(seed);
@@ -18,6 +18,8 @@ scenario<{ seed: number; count: number }>(async ({ seed, count }) => {
   const deadline = performance.now() + 30_000;
   while (received < count) {
     const n = link.cq.poll(link.wcs);
+    if (n === 0) link.patience.lose();
+    else link.patience.win();
     if (n === 0 && performance.now() > deadline) throw new Error(`only ${received} messages came`);
     for (let i = 0; i < n; i++) {
       if (link.wcs.status[i] !== 0) throw new Error(link.cq.cause(link.wcs.causeId[i])?.words);

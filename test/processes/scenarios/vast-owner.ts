@@ -7,14 +7,17 @@ import { hear, say, scenario } from '../scenario.js';
 
 scenario<{ length: number }>(async ({ length }) => {
   const device = await openDevice('shm');
-  const before = holdings();
+  const before = await holdings();
   const rights = { localWrite: true, remoteRead: true, remoteWrite: true, remoteAtomic: true, onDemand: true };
   const link = new Link(device, device.alloc(length, { onDemand: true }), {}, {}, rights);
-  say('offer', { ...link.offer(), grown: holdings().resident - before.resident });
+  say('offer', { ...link.offer(), grown: (await holdings()).resident - before.resident });
   await link.join(await hear<Offer>('offer'));
   say('ready');
   const { offsets } = await hear<{ offsets: number[] }>('touched');
-  say('report', { grown: holdings().resident - before.resident, bytes: offsets.map((offset) => link.region.bytes[offset]) });
+  say('report', {
+    grown: (await holdings()).resident - before.resident,
+    bytes: offsets.map((offset) => link.region.bytes[offset]),
+  });
   await hear('end');
   link.close();
 });
