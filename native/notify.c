@@ -20,7 +20,7 @@ void notify_ring(int bell) {
 int notify_queue(int32_t *cq, uint32_t ring, int solicited, int bell) {
   int32_t word = __atomic_load_n(&cq[CQ_WORD], __ATOMIC_SEQ_CST);
   if (word & CQ_BITMAP) {
-    __atomic_fetch_or(&cq[CQ_BITS + ((ring >> 5) & 31)], 1 << (ring & 31), __ATOMIC_SEQ_CST);
+    __atomic_fetch_or(&cq[CQ_BITS + ((ring >> 5) & 31)], (int32_t)(1u << (ring & 31)), __ATOMIC_SEQ_CST);
     __atomic_store_n(&cq[CQ_READY], 1, __ATOMIC_SEQ_CST);
     word = __atomic_load_n(&cq[CQ_WORD], __ATOMIC_SEQ_CST);
   }
@@ -84,7 +84,11 @@ static void *run(void *argument) {
       pthread_mutex_lock(&w->lock);
       continue;
     }
-    /* Nothing for a while: hand the waiting queues over to ordinary arming, look once more, sleep. */
+    /*
+     * Nothing for a while. Say so first, then hand the waiting queues over to ordinary arming and look once more: an owner sets
+     * `thread armed` and then asks whether the thread sleeps, so one of the two always sees the other.
+     */
+    __atomic_store_n(&w->asleep, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < w->count; i++) {
       int32_t *cq = w->queues[i];
       if (!__atomic_load_n(&cq[CQ_THREAD_ARMED], __ATOMIC_SEQ_CST)) continue;
@@ -92,7 +96,6 @@ static void *run(void *argument) {
       serve(w, cq);
       __atomic_store_n(&cq[CQ_THREAD_ARMED], 0, __ATOMIC_SEQ_CST);
     }
-    __atomic_store_n(&w->asleep, 1, __ATOMIC_SEQ_CST);
     while (w->asleep && !w->stop) pthread_cond_wait(&w->wake, &w->lock);
     idle_since = now_ns();
   }

@@ -119,7 +119,7 @@ int transfer_start(int32_t *done, int32_t *error, int bell, transfer **out) {
 int transfer_submit(transfer *t, const transfer_request *want) {
   transfer_part *parts = malloc((size_t)(want->count > 0 ? want->count : 1) * sizeof *parts);
   if (!parts) return ENOMEM;
-  memcpy(parts, want->parts, (size_t)want->count * sizeof *parts);
+  if (want->count > 0) memcpy(parts, want->parts, (size_t)want->count * sizeof *parts);
   pthread_mutex_lock(&t->lock);
   if (t->tail - t->head == QUEUE) {
     pthread_mutex_unlock(&t->lock);
@@ -152,7 +152,12 @@ void transfer_stop(transfer *t) {
   pthread_cond_signal(&t->work);
   pthread_mutex_unlock(&t->lock);
   pthread_join(t->thread, NULL);
-  for (; t->head != t->tail; t->head++) free(t->queue[t->head % QUEUE].parts);
+  for (; t->head != t->tail; t->head++) {
+    request *r = &t->queue[t->head % QUEUE];
+    /* It copies no more: whoever deregisters need not wait for it. */
+    if (r->started && r->want.announcement) __atomic_store_n(r->want.announcement, 0, __ATOMIC_SEQ_CST);
+    free(r->parts);
+  }
   pthread_mutex_destroy(&t->lock);
   pthread_cond_destroy(&t->work);
   free(t);

@@ -50,6 +50,7 @@ int transfer_submit(transfer *t, const transfer_request *request);
 int transfer_help(transfer *t);
 /* Whether to ring the bell when a request finishes: set while the owner sleeps. */
 void transfer_ring_at_end(transfer *t, int on);
+/* Ends the thread at the next piece. What is outstanding is dropped, and its announcement taken back. No helper may be at work. */
 void transfer_stop(transfer *t);
 
 #endif
