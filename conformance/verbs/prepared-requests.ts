@@ -81,6 +81,29 @@ export const preparedRequests: Chapter = {
       );
     }
 
+    test('requests are prepared in any state; posting is what needs the state, also after RESET and a new connection', async (stage) => {
+      const [one, two] = [stage.a.qp(), stage.b.qp()];
+      const near = stage.a.memory(64);
+      const far = stage.b.memory(64);
+      fillPattern(near.bytes, 6);
+      const send = one.prepare({ opcode: 'SEND', local: near });
+      const recv = two.prepareRecv(far);
+      assert.throws(() => send.post(0, 8, 1), verbsError('VERBS_ILLEGAL'));
+      assert.throws(() => recv.post(0, 8, 1), verbsError('VERBS_ILLEGAL'));
+      for (let round = 0; round < 3; round++) {
+        await one.connect(two.address());
+        await two.connect(one.address());
+        far.bytes.fill(0);
+        recv.post(32, 16, 2 * round);
+        send.post(round, 16, 2 * round + 1);
+        assert.equal((await stage.a.inbox.succeed())[0].id, 2 * round + 1);
+        assert.equal((await stage.b.inbox.succeed())[0].id, 2 * round);
+        assertBytes(far.bytes.subarray(32, 48), near.bytes.subarray(round, round + 16), `round ${round}`);
+        one.modify('RESET');
+        two.modify('RESET');
+      }
+    });
+
     test('without a remote offset the local offset is used on both sides', async (stage) => {
       const [one, two] = await stage.connected();
       const near = one.side.memory(1024);
