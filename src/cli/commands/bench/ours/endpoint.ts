@@ -51,6 +51,8 @@ export class Endpoint {
   readonly sink: MemoryRegion;
   readonly wcs = new WorkCompletions(32);
   recv!: PreparedRecv;
+  /** Messages of the next stream that came while the last one was being counted. */
+  surplus = 0;
   /** Each post makes a completion. */
   single!: PreparedSend;
   /** Every 32nd post makes a completion. */

@@ -55,27 +55,32 @@ async function oneAtATime(end: Endpoint, batch: number, batches: number): Promis
 
 async function streamOut(end: Endpoint, batch: number, batches: number): Promise<number[]> {
   const values: number[] = [];
+  const total = batch * batches;
   let posted = 0;
   let completed = 0;
-  for (let b = 0; b < batches; b++) {
-    const start = performance.now();
-    for (let i = 0; i < batch; i++) {
-      if (posted - completed >= WINDOW) completed += (await reap(end.sendCq, end.wcs)) * SIGNAL_EVERY;
-      end.streamed.post(0, end.bench.size, 0);
-      posted++;
+  let marked = 0;
+  let start = performance.now();
+  while (completed < total) {
+    for (; posted < total && posted - completed < WINDOW; posted++) end.streamed.post(0, end.bench.size, 0);
+    completed += (await reap(end.sendCq, end.wcs)) * SIGNAL_EVERY;
+    if (completed - marked >= batch) {
+      const now = performance.now();
+      values.push(batchValue(end.bench, completed - marked, now - start));
+      marked = completed;
+      start = now;
     }
-    while (b === batches - 1 && completed < posted) completed += (await reap(end.sendCq, end.wcs)) * SIGNAL_EVERY;
-    values.push(batchValue(end.bench, batch, performance.now() - start));
   }
   return values;
 }
 
 async function streamIn(end: Endpoint, count: number): Promise<void> {
-  for (let received = 0; received < count; ) {
+  let received = end.surplus;
+  while (received < count) {
     const n = await reap(end.recvCq, end.wcs);
     for (let i = 0; i < n; i++) end.repost();
     received += n;
   }
+  end.surplus = received - count;
 }
 
 /** The initiator's part of a round: a value per batch. */

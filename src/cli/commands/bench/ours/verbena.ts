@@ -2,20 +2,23 @@
 
 import { getProvider, providerNames } from '../../../../verbs/index.js';
 import type { CpuPair } from '../../../cpus.js';
-import { type BenchCase, LATENCY_BATCH, type Mode, SIGNAL_EVERY } from '../case.js';
+import { type BenchCase, LATENCY_BATCH, type Mode, SIGNAL_EVERY, WINDOW } from '../case.js';
 import { ChildProgram } from '../child-program.js';
 import { Pace } from '../pace.js';
 import type { Session, SessionDetails, Subject } from '../subject.js';
 import type { EndpointAddress } from './endpoint.js';
 
 const PROGRAM = new URL('./verbena-process.js', import.meta.url);
-/** Streaming batches of about this many bytes, at least 1,024 messages: some 10 ms. */
-const STREAM_BATCH_BYTES = 64 << 20;
+/** Streaming batches of about this many bytes; at most this many messages. */
+const STREAM_BATCH_BYTES = 512 << 20;
+const STREAM_BATCH_MESSAGES = 65536;
 
+/** Completions come in bursts, so a batch of a stream is several windows long, unless the messages are huge. */
 function paceOf(bench: BenchCase): Pace {
   if (bench.metric === 'latency') return new Pace(LATENCY_BATCH, 20);
-  const messages = bench.metric === 'rate' ? 65536 : Math.max(64, Math.floor(STREAM_BATCH_BYTES / Math.max(1, bench.size)));
-  return new Pace(Math.min(65536, Math.ceil(messages / SIGNAL_EVERY) * SIGNAL_EVERY), SIGNAL_EVERY);
+  const least = bench.size > 2 << 20 ? SIGNAL_EVERY : 2 * WINDOW;
+  const messages = Math.min(STREAM_BATCH_MESSAGES, Math.floor(STREAM_BATCH_BYTES / bench.size / least) * least);
+  return new Pace(Math.max(least, messages), least);
 }
 
 class VerbenaSession implements Session {
