@@ -61,6 +61,28 @@ test('ZB-H1 loses (p - 1)(tF + tB - tW) and holds no more than p activations', (
   }
 });
 
+test('the loss of ZB-H1 holds for unequal times, as long as a weight gradient takes no longer than a forward pass', () => {
+  for (const [forward, backwardInput, backwardWeight] of [
+    [1, 1, 0.5],
+    [1, 1.25, 0.75],
+    [2, 2, 1],
+    [1, 1.5, 1],
+  ]) {
+    for (const stages of [2, 4, 8]) {
+      const { total, ideal } = simulatePipeline(
+        'zb-h1',
+        { stages, microbatches: 3 * stages },
+        { forward, backwardInput, backwardWeight },
+      );
+      near(
+        total - ideal,
+        (stages - 1) * (forward + backwardInput - backwardWeight),
+        `p=${stages} ${forward} ${backwardInput} ${backwardWeight}`,
+      );
+    }
+  }
+});
+
 test('every microbatch goes once forward and once backward through every piece, and sends meet receives', () => {
   const cases: [PipelineName, number, number, number][] = [
     ['gpipe', 3, 5, 1],

@@ -14,7 +14,7 @@
  *                          stage 3            F0 B0 F1 B1 F2 B2 F3 B3
  *
  * Bubble over ideal time: GPipe and 1F1B (p - 1)/m, interleaved (p - 1)/(vm). Bubble over TOTAL time is another figure, (p - 1)/(m + p - 1). Time
- * lost by ZB-H1: (p - 1)(tF + tB - tW) against (p - 1)(tF + tB + tW).
+ * lost by ZB-H1: (p - 1)(tF + tB - tW) against (p - 1)(tF + tB + tW), as long as tW <= tF and there are p microbatches or more.
  *
  * Sends complete at once (buffered); receives wait. That is all the synchronisation there is.
  * Papers: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream, SOSP 2019, and Megatron-LM, SC 2021; Qi et al., Zero bubble, ICLR 2024.
