@@ -10,11 +10,12 @@
  * Every part is kept, so that whoever loses can say why. Tensor parallelism: Megatron's split has four all-reduces of b s h per layer and micro-batch (six
  * with full recomputation); the plain column split gathers every output and reduces every input gradient, 23/8 of the bytes.
  */
+import type { PipelineName } from '../../schedule/pipeline.js';
 import { PlanRefusal, requireInteger } from '../refusal.js';
 import type { Cluster } from './cluster.js';
 import { activationBytes, type Recompute, stageParameters, stateBytes, type ZeroStage } from './memory.js';
 import { layerForwardFlops, type Model, outputForwardFlops, stepFlops } from './model.js';
-import { type PipelineKind, pipelineCost } from './pipeline-cost.js';
+import { pipelineCost } from './pipeline-cost.js';
 
 export type TensorSplit = 'megatron' | 'column';
 
@@ -25,7 +26,7 @@ export interface PlanChoice {
   /** Sequences per micro-batch. */
   readonly microBatch: number;
   /** Default 1f1b. */
-  readonly schedule?: PipelineKind;
+  readonly schedule?: PipelineName;
   /** Model parts per stage for the interleaved schedule. Default 2. */
   readonly parts?: number;
   /** Default selective. */

@@ -2,16 +2,17 @@
  * The search for a training plan: every legal (data, tensor, pipeline, micro-batch), each with the pipeline schedule and recomputation that suit it best, sorted by time;
  * and for every loser the reason.
  */
+import type { PipelineName } from '../../schedule/pipeline.js';
 import { PlanRefusal } from '../refusal.js';
 import type { Cluster } from './cluster.js';
 import type { Recompute } from './memory.js';
 import type { Model } from './model.js';
-import { type PipelineKind, pipelineKinds } from './pipeline-cost.js';
+import { pipelineNames } from './pipeline-cost.js';
 import { costPlan, type PlanChoice, type PlanCost } from './plan.js';
 
 export interface SearchOptions {
   /** Schedules to try. Default all. */
-  readonly schedules?: readonly PipelineKind[];
+  readonly schedules?: readonly PipelineName[];
   /** Default all three. */
   readonly recompute?: readonly Recompute[];
   /** Fixed parts of the plan, e.g. `{ tensor: 8 }`. Default none. */
@@ -45,7 +46,7 @@ export function searchPlans(model: Model, cluster: Cluster, options: SearchOptio
       const data = fixed.data ?? devices / tensor / pipeline;
       for (const microBatch of fixed.microBatch === undefined ? [1, 2, 4, 8, 16] : [fixed.microBatch]) {
         const variants: PlanCost[] = [];
-        for (const schedule of pipeline === 1 ? (['1f1b'] as const) : (options.schedules ?? pipelineKinds)) {
+        for (const schedule of pipeline === 1 ? (['1f1b'] as const) : (options.schedules ?? pipelineNames)) {
           for (const recompute of options.recompute ?? (['none', 'selective', 'full'] as const)) {
             try {
               variants.push(costPlan(model, cluster, { ...fixed, data, tensor, pipeline, microBatch, schedule, recompute }));

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { simulatePipeline } from '../../schedule/pipeline.js';
 import { roofline } from '../cost/roofline.js';
 import { a800Study } from './a800-study.js';
 import { deviceNamed, parseCluster } from './cluster.js';
 import { activationBytes, stateBytes } from './memory.js';
 import { parameters, parseModel, stepFlops } from './model.js';
-import { pipelineCost } from './pipeline-cost.js';
+import { pipelineCost, pipelineNames } from './pipeline-cost.js';
 import { costPlan, tensorExchange } from './plan.js';
 import { searchPlans } from './search.js';
 
@@ -43,7 +44,30 @@ test("bubbles: 1F1B does not shrink GPipe's, interleaving does and keeps more in
   assert.equal(one.bubbleOverTotal, 3 / 11);
   assert.deepEqual([gpipe.inFlight, one.inFlight, inter.inFlight], [8, 4, 5.5]);
   assert.equal(inter.bubbleOverIdeal, 3 / 16);
-  assert.equal(pipelineCost('zero-bubble', 4, 8).bubbleOverIdeal, gpipe.bubbleOverIdeal / 3);
+  assert.equal(pipelineCost('zb-h1', 4, 8).bubbleOverIdeal, gpipe.bubbleOverIdeal / 3);
+});
+
+test('the closed forms of all pipeline schedules equal their exact simulation', () => {
+  const times = { forward: 1, backwardInput: 1, backwardWeight: 1 };
+  for (const name of pipelineNames) {
+    for (const stages of [1, 2, 4, 8]) {
+      for (const microbatches of [stages, 2 * stages, 4 * stages]) {
+        const parts = name === 'interleaved' ? 2 : 1;
+        const exact = simulatePipeline(name, { stages, microbatches, parts }, times);
+        const closed = pipelineCost(name, stages, microbatches, parts);
+        const what = `${name} p=${stages} m=${microbatches}`;
+        assert.ok(
+          Math.abs(exact.total / exact.ideal - 1 - closed.bubbleOverIdeal) < 1e-9,
+          `${what}: ${exact.total / exact.ideal - 1}, ${closed.bubbleOverIdeal}`,
+        );
+        assert.ok(Math.abs(1 - exact.ideal / exact.total - closed.bubbleOverTotal) < 1e-9, what);
+        assert.ok(
+          Math.abs(exact.inFlight[0] - closed.inFlight) < 1e-9,
+          `${what}: in flight ${exact.inFlight[0]}, ${closed.inFlight}`,
+        );
+      }
+    }
+  }
 });
 
 test("Megatron's split moves 8 b s h (t-1)/t elements a layer; the column split 23", () => {

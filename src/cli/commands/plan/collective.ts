@@ -162,8 +162,13 @@ function pageOf(
       {
         heading: 'Where it runs',
         text: 'Load of every link over the whole collective, the busier direction, relative to the busiest link of that algorithm.',
-        figures: [best, ...compared.slice(1).filter((row) => row.algorithm === 'ring' || row.algorithm === 'halving-doubling')]
-          .slice(0, 3)
+        figures: [
+          best,
+          ...compared
+            .slice(1)
+            .filter((row) => ['ring', 'halving-doubling', 'recursive-doubling', 'double-binary-tree'].includes(row.algorithm)),
+        ]
+          .slice(0, 4)
           .map((row) => ({
             svg: drawNetwork(network, { channelBytes: row.channelBytes, size: 520 }),
             caption: `${row.algorithm}: ${formatSeconds(row.simulatedNs / 1e9)}`,

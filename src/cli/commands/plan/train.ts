@@ -1,13 +1,15 @@
 /** `verbena plan train`: every legal way to spread a model over a cluster, the best one, and why the others lost. */
 
 import { drawBars } from '../../../plan/report/bar-chart.js';
-import type { Page } from '../../../plan/report/page.js';
+import type { Page, Section } from '../../../plan/report/page.js';
 import { formatSeconds } from '../../../plan/report/svg.js';
+import { drawPipeline } from '../../../plan/report/timeline-chart.js';
 import { parseCluster } from '../../../plan/train/cluster.js';
 import { type Model, parameters, parseModel } from '../../../plan/train/model.js';
-import { type PipelineKind, pipelineKinds } from '../../../plan/train/pipeline-cost.js';
+import { pipelineNames } from '../../../plan/train/pipeline-cost.js';
 import type { PlanChoice, PlanCost, TensorSplit } from '../../../plan/train/plan.js';
 import { type SearchResult, searchPlans } from '../../../plan/train/search.js';
+import type { PipelineName } from '../../../schedule/pipeline.js';
 import { defineCommand } from '../../command.js';
 import { boxTable } from '../../table.js';
 import { grouped, percent } from './figures.js';
@@ -25,7 +27,7 @@ export const trainCommand = defineCommand({
     tensor: { type: 'integer', summary: 'fix the tensor-parallel degree', min: 1 },
     pipeline: { type: 'integer', summary: 'fix the number of stages', min: 1 },
     'micro-batch': { type: 'integer', summary: 'fix the sequences per micro-batch', min: 1 },
-    schedules: { type: 'list', summary: 'pipeline schedules to try', choices: pipelineKinds, default: pipelineKinds },
+    schedules: { type: 'list', summary: 'pipeline schedules to try', choices: pipelineNames, default: pipelineNames },
     zero: { type: 'choice', summary: 'ZeRO stage', choices: ['0', '1', '2', '3'], default: '1' },
     split: { type: 'choice', summary: 'how tensors are split', choices: ['megatron', 'column'], default: 'megatron' },
     top: { type: 'integer', summary: 'plans to show', default: 12, min: 1 },
@@ -52,7 +54,7 @@ export const trainCommand = defineCommand({
       if (value !== undefined) fixed[key] = value;
     }
     const result = searchPlans(model, cluster, {
-      schedules: options.schedules as PipelineKind[],
+      schedules: options.schedules as PipelineName[],
       fixed: fixed as Partial<PlanChoice>,
     });
     const shown = result.ranked.slice(0, options.top);
@@ -153,7 +155,30 @@ function pageOf(model: Model, cluster: string, result: SearchResult, rows: reado
           },
         ],
       },
+      pipelineSection(),
       { heading: 'All shapes', tables: [{ head, rows, highlight: 0 }] },
     ],
   };
 }
+
+/** The four schedules on one small pipeline: what their bubbles look like. */
+function pipelineSection(): Section {
+  const [stages, microbatches] = [4, 8];
+  const units = 3 * (microbatches + stages - 1);
+  return {
+    heading: 'Pipeline schedules',
+    text: `Four stages, eight micro-batches; forward and each half of backward take the same time. Blue is forward, green backward, amber the weight half of backward; paler blocks are the second part of an interleaved stage. The same scale for all four.`,
+    figures: pipelineNames.map((name) => ({
+      svg: drawPipeline(name, { stages, microbatches, parts: name === 'interleaved' ? 2 : 1 }, units),
+      caption: pipelineWords[name],
+      wide: true,
+    })),
+  };
+}
+
+const pipelineWords: Readonly<Record<PipelineName, string>> = {
+  gpipe: 'All forward, then all backward: every activation is held.',
+  '1f1b': 'The same bubble, but only as many activations as there are stages.',
+  interleaved: 'Two parts of the model per stage: half the bubble, more activations, twice the traffic between stages.',
+  'zb-h1': 'The weight half of backward fills the gaps: a third of the bubble, no more memory.',
+};
