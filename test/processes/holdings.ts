@@ -10,6 +10,7 @@ export interface Holdings {
   readonly resident: number;
   /** Resident pages of shared memory, bytes. */
   readonly residentShared: number;
+  /** Mapped segments; the engine's own heap comes and goes. */
   readonly mappings: number;
 }
 
@@ -27,6 +28,6 @@ export async function holdings(): Promise<Holdings> {
     descriptors: readdirSync('/proc/self/fd').length,
     resident: kib('VmRSS'),
     residentShared: kib('RssShmem'),
-    mappings: readFileSync('/proc/self/maps', 'utf8').split('\n').length,
+    mappings: readFileSync('/proc/self/maps', 'utf8').split('\n').filter((line) => line.includes('memfd:verbena')).length,
   };
 }

@@ -24,7 +24,7 @@ export class ShmAddressHandle implements AddressHandle {
       throw new VerbsError('VERBS_INVALID', "an address handle needs the peer's gid: pass address().av");
     if (av.gid.toLowerCase().startsWith('ff')) return;
     this.#peer = device.peer(av.gid);
-    this.#peer.users++;
+    device.retainPeer(this.#peer);
     this.#peer.enlist(device.control.id, device.control.startTime);
   }
 

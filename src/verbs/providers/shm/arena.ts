@@ -1,5 +1,5 @@
 /**
- * The arena: memory that peers can map. Small blocks come from slabs, in powers of two; a large block is a segment of its own.
+ * The arena: memory that peers can map. Small blocks come from slabs, in four sizes to the doubling; a large block is a segment of its own.
  *
  * ```
  *   slab (2 MiB segment)  [ 64 | 64 | 128 | 4096 ............ | free ....... ]   carved from the left, freed blocks wait in a list per size
@@ -14,6 +14,21 @@ const SLAB_BYTES = 2 << 20;
 const LARGEST_SMALL = 256 << 10;
 const PAGE = 4096;
 const HUGE_PAGE = 2 << 20;
+
+const LINE = 64;
+
+/** Bytes of a size class: 64, 80, 96, 112, 128, 160 ... rounded up to cache lines. */
+function sizeOf(order: number): number {
+  const quarter = 2 ** (4 + (order >> 2));
+  return Math.ceil((quarter * (4 + (order & 3))) / LINE) * LINE;
+}
+
+/** The smallest class that holds `length` bytes. */
+function orderOf(length: number): number {
+  let order = 4 * Math.max(0, 31 - Math.clz32(Math.max(1, length)) - 6);
+  while (sizeOf(order) < length) order++;
+  return order;
+}
 
 /** A piece of arena memory. */
 export interface Block {
@@ -47,21 +62,21 @@ export class Arena {
   /** Zeroed memory. Throws VERBS_NO_MEMORY. */
   take(length: number, options: SegmentOptions = {}): Block {
     if (length > LARGEST_SMALL || options.hugePages || options.onDemand) return this.#takeSegment(length, options);
-    const order = Math.max(6, 32 - Math.clz32(Math.max(1, length) - 1));
+    const order = orderOf(length);
     const reused = this.#free[order]?.pop();
     if (reused) {
       reused.segment.u8.fill(0, reused.offset, reused.offset + reused.length);
       return reused;
     }
-    const size = 2 ** order;
+    const size = sizeOf(order);
     if (!this.#slab || this.#slabUsed + size > SLAB_BYTES) {
       this.#slab = createSegment(this.#door, 'verbena-arena', SLAB_BYTES, { directory: this.#directory });
       this.#slabs.push(this.#slab);
       this.#slabIndex = this.#control.addSegment(this.#slab);
       this.#slabUsed = 0;
     }
-    // Blocks of a page and more start on a page; smaller ones on their own size.
-    const align = Math.min(size, PAGE);
+    // Blocks of a page and more start on a page, smaller ones on a cache line.
+    const align = size >= PAGE ? PAGE : LINE;
     const offset = (this.#slabUsed + align - 1) & ~(align - 1);
     if (offset + size > SLAB_BYTES) {
       this.#slab = undefined;

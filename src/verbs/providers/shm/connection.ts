@@ -100,7 +100,7 @@ class Wire {
   finish(message: Omit<Message, 'v'>, reason: string): void {
     this.send(message);
     this.#ended = true;
-    this.socket.end();
+    this.socket.end(() => this.socket.destroy());
     this.onEnd(reason);
   }
 }

@@ -37,7 +37,12 @@ import {
 } from './layout.js';
 import { createSegment, type Segment } from './segment.js';
 
-/** Free entries of a table: the lowest never-used one first, then those given back longest ago, so that numbers are reused late. */
+const RESTING = 512;
+
+/**
+ * Free entries of a table. Numbers are reused late, so that a stale address meets nobody, but not so late that the whole table gets touched: once
+ * RESTING entries rest, the one given back longest ago is next.
+ */
 export class IndexPool {
   readonly #limit: number;
   readonly #what: string;
@@ -53,7 +58,7 @@ export class IndexPool {
 
   /** Throws VERBS_NO_MEMORY when the table is full. */
   take(): number {
-    if (this.#next < this.#limit) return this.#next++;
+    if (this.#next < this.#limit && this.#free.length <= RESTING) return this.#next++;
     const index = this.#free.shift();
     if (index === undefined)
       throw new VerbsError('VERBS_NO_MEMORY', `all ${this.#what} of this device (${this.#limit}) are in use: close some`);

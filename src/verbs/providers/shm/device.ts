@@ -84,6 +84,8 @@ const CAPABILITIES: Capabilities = {
 };
 
 const KNOWN_OPTIONS = ['name', 'transferThreshold', 'segmentDirectory'];
+/** Mappings kept for peers that nobody uses right now. */
+const IDLE_PEERS = 16;
 const CAUSES = 1024;
 const SCRATCH_BYTES = MTU + 64;
 const PAGE = 4096;
@@ -136,6 +138,8 @@ export class ShmDevice implements Device {
   #watch = 0;
   readonly #self: Peer;
   readonly #peers = new Map<string, Peer>();
+  /** Peers without users, the one longest without first. */
+  readonly #idle = new Set<Peer>();
   readonly #unsettled = new Set<ShmQueuePair>();
   readonly #limbo: Limbo[] = [];
   readonly #transfers: Transfers;
@@ -361,7 +365,7 @@ export class ShmDevice implements Device {
         'only arena and file memory can be mapped: the peer must use device.alloc or device.mapFile',
       );
     }
-    peer.users++; // held until the device closes
+    this.retainPeer(peer); // until the device closes
     return ref.u8.subarray(ref.offset + offset, ref.offset + offset + remote.length);
   }
 
@@ -409,9 +413,25 @@ export class ShmDevice implements Device {
     return peer;
   }
 
+  /** Somebody uses the peer. */
+  retainPeer(peer: Peer): void {
+    peer.users++;
+    this.#idle.delete(peer);
+  }
+
+  /** The last user leaves: the mapping stays for a while, since who connected once often connects again. */
   releasePeer(peer: Peer): void {
     peer.users--;
     if (peer.users > 0 || peer === this.#self) return;
+    if (!peer.dead) {
+      this.#idle.add(peer);
+      if (this.#idle.size <= IDLE_PEERS) return;
+    }
+    this.#drop(peer.dead ? peer : ([...this.#idle][0] as Peer));
+  }
+
+  #drop(peer: Peer): void {
+    this.#idle.delete(peer);
     if (this.#peers.get(peer.gid) === peer) this.#peers.delete(peer.gid);
     this.#unwatch(peer);
     this.door.addon.farewellRemove(this.#farewell, peer.control.address + H_ATTENTION * 4);
@@ -471,7 +491,9 @@ export class ShmDevice implements Device {
     } else if (peer && peer !== this.#self && !peer.dead) {
       // The peer has looked at its attention word after this, or it is dead: then it is not in the middle of a send.
       const attention = (Atomics.add(peer.i32, H_ATTENTION, 1) + 1) | 0;
-      peer.users++;
+      this.door.command[0] = peer.bell;
+      this.door.addon.ring(); // it may be asleep
+      this.retainPeer(peer);
       this.#limbo.push({ ring, peer, attention });
     } else {
       this.arena.give(ring.block);
@@ -526,6 +548,10 @@ export class ShmDevice implements Device {
     const word = peer.watchWord >= 0 ? Atomics.load(this.i32, peer.watchWord) : 0;
     if (word === 2 || Atomics.load(peer.i32, H_STATE) !== STATE_LIVE) {
       peer.dead = true;
+      if (peer.users === 0) {
+        this.#drop(peer);
+        return;
+      }
       this.raise({ type: 'PEER_LOST', peer: peer.name, words: `${peer.name} ended` });
       for (const qp of this.queuePairs.values()) if (qp.peer === peer) qp.peerLost();
     } else if ((word === 1) !== peer.stopped) {

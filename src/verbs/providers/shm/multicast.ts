@@ -142,7 +142,7 @@ export class Multicast {
       if (Atomics.load(peer.i32, H_STATE) !== STATE_LIVE) continue;
       if (!this.#held.has(peer)) {
         this.#held.add(peer);
-        peer.users++;
+        device.retainPeer(peer);
       }
       visit(peer);
     }

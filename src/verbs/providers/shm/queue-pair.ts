@@ -230,7 +230,7 @@ export class ShmQueuePair extends QueuePair {
       const peer = this.device.peer(attributes.av.gid);
       peer.enlist(this.device.control.id, this.device.control.startTime);
       this.peer = peer;
-      peer.users++;
+      this.device.retainPeer(peer);
       this.target = new Target(peer, attributes.destQpNum);
       i32[at + QP_DEST] = attributes.destQpNum;
       i32[at + QP_DEST_ID_LO] = id.idLo;
