@@ -3,7 +3,8 @@
  *
  *   1. each native/tests/*.c, a program of its own, with sanitizers;
  *   2. the same programs, plainly built, under valgrind;
- *   3. the unit tests that go through the addon, in Node, with an addon built with sanitizers.
+ *   3. the unit tests that go through the addon and the conformance suite of the shm provider, in Node, with an addon built with
+ *      sanitizers.
  *
  * Test programs are linked with every file of native/ that does not include <node_api.h> or "uv.h", directly or through a header:
  * those files are the doorway and need a Node around them. Warnings are errors here.
@@ -23,6 +24,7 @@ const SANITIZED = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', 
 const VALGRIND = ['--quiet', '--error-exitcode=1', '--leak-check=full', '--show-leak-kinds=definite,indirect'];
 /** Layers whose unit tests go through the addon. The tests of the build itself compile addons of their own. */
 const ADDON_TESTS = ['src/native', 'src/observe', 'src/verbs'];
+const CONFORMANCE = 'conformance-shm';
 
 const native = join(root, 'native');
 const failed = [];
@@ -88,15 +90,17 @@ async function sanitizedAddon(out) {
   const addon = join(out, 'verbena-sanitized.node');
   compileAddon(addon, { flags: ['-g', '-O1', '-Werror', ...SANITIZED] });
   const runtime = spawnSync(CC[0], [...CC.slice(1), '-print-file-name=libasan.so'], { encoding: 'utf8' }).stdout.trim();
-  // Node itself is not instrumented: its own leaks are not ours, and it handles SIGSEGV for WebAssembly.
+  // Node itself is not instrumented: its own leaks are not ours, it handles SIGSEGV for WebAssembly, and an allocation that is
+  // too big is an exception in JavaScript.
   Object.assign(process.env, {
     VERBENA_ADDON: addon,
     LD_PRELOAD: runtime,
-    ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1:allow_user_segv_handler=1',
+    ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1:allow_user_segv_handler=1:allocator_may_return_null=1',
     UBSAN_OPTIONS: 'print_stacktrace=1',
   });
-  const files = testFiles(ADDON_TESTS).filter((file) => !/\/build(-lock)?\.test\.js$/.test(file));
-  if (!runTests('Unit tests with the sanitized addon', files, { concurrency: 1, timeoutMs: 300_000 })) failed.push('unit tests');
+  const units = testFiles(ADDON_TESTS).filter((file) => !/\/build(-lock)?\.test\.js$/.test(file));
+  const files = [...units, ...testFiles(['test'], CONFORMANCE)];
+  if (!runTests('Tests with the sanitized addon', files, { concurrency: 1, timeoutMs: 300_000 })) failed.push('tests in Node');
 }
 
 await setup();
