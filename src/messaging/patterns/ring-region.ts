@@ -1,0 +1,249 @@
+/**
+ * A ring region: memory of the receiver that one sender writes by itself. The receiver is not asked; it finds messages by looking.
+ *
+ * ```
+ *   receiver's memory, registered for remote write
+ *   +--------------------------+------------------------------------+--------------------------------------------+
+ *   | head, 128 B              | slots, 64 B each                   | bulk                                       |
+ *   | 0 consumed (receiver's)  | [seq ...][seq ...][seq ...]        | ====payload====  ==payload==               |
+ *   | 64 starved (sender's)    |   ^ consumed     ^ position        |                 ^ bulk head                |
+ *   +--------------------------+------------------------------------+--------------------------------------------+
+ * ```
+ * A slot is published by its first word, position + 1, which is written last; a stale slot holds the number of an earlier lap, so nothing has to be
+ * cleared. What does not fit a slot lies in the bulk part, in the order of the slots, so the one number `consumed` gives back both: it is the credit.
+ *
+ * Two ways to write, chosen by what the device can do:
+ * - `direct`: the sender has the memory mapped (`directAccess`) and stores into it; the receiver polls the slot. It reads `consumed` when it runs out.
+ * - `immediate`: the sender composes the slot in a mirror of the ring and posts RDMA_WRITE of the bulk and RDMA_WRITE_WITH_IMM of the slot; the receiver
+ *   counts immediates, and returns `consumed` by RDMA_WRITE into a word of the sender.
+ */
+
+import type { PreparedSend } from '../../verbs/index.js';
+import { S_SEQUENCE, SLOT_BYTES, SLOT_WORDS } from '../wire/slot.js';
+
+/** Size of a ring. Both are powers of two. */
+export interface RingShape {
+  /** Slots: messages under way at most. */
+  readonly slots: number;
+  /** Bytes for payloads that do not fit a slot. */
+  readonly bulkBytes: number;
+}
+
+export const RING_HEAD_BYTES = 128;
+const HEAD_CONSUMED = 0;
+const HEAD_STARVED = 16;
+
+/** Bytes that a ring of this shape takes. */
+export function ringBytes(shape: RingShape): number {
+  return RING_HEAD_BYTES + shape.slots * SLOT_BYTES + shape.bulkBytes;
+}
+
+/** The receiver's side. */
+export class RingReader {
+  /** The memory: the fields of the next message are `i32[slot + S_...]`. */
+  readonly i32: Int32Array;
+  readonly u8: Uint8Array;
+  /** Byte index of the bulk part in `u8`. */
+  readonly bulkAt: number;
+  readonly slots: number;
+  readonly bulkBytes: number;
+  /** Messages taken so far. */
+  position = 0;
+  /** Immediates that announced slots not yet taken; unused in direct mode. */
+  arrived = 0;
+  /** `position` as the sender was told last; immediate mode. */
+  reported = 0;
+  /** Bulk bytes taken and not yet reported; immediate mode. */
+  unreportedBytes = 0;
+  readonly #counted: boolean;
+  readonly #head: number;
+  readonly #first: number;
+  readonly #mask: number;
+
+  /** @param memory the ring's bytes, 64-byte aligned. @param counted arrivals are counted by immediates. */
+  constructor(memory: Uint8Array, shape: RingShape, counted: boolean) {
+    this.i32 = new Int32Array(memory.buffer, 0, memory.buffer.byteLength >> 2);
+    this.u8 = new Uint8Array(memory.buffer);
+    this.#head = memory.byteOffset >> 2;
+    this.#first = this.#head + (RING_HEAD_BYTES >> 2);
+    this.#mask = shape.slots - 1;
+    this.slots = shape.slots;
+    this.bulkBytes = shape.bulkBytes;
+    this.bulkAt = memory.byteOffset + RING_HEAD_BYTES + shape.slots * SLOT_BYTES;
+    this.#counted = counted;
+  }
+
+  /** Word index of the next message, or -1 when there is none. */
+  peek(): number {
+    const position = this.position;
+    const slot = this.#first + (position & this.#mask) * SLOT_WORDS;
+    if (this.#counted) return this.arrived > 0 ? slot : -1;
+    if (this.i32[slot] !== ((position + 1) | 0)) return -1;
+    if (!TSO) Atomics.load(this.i32, slot);
+    return slot;
+  }
+
+  /** Word index of the message `ahead` places behind the next one, or -1 when it has not arrived. */
+  peekAhead(ahead: number): number {
+    const position = (this.position + ahead) | 0;
+    const slot = this.#first + (position & this.#mask) * SLOT_WORDS;
+    if (ahead >= this.slots) return -1;
+    if (this.#counted) return this.arrived > ahead ? slot : -1;
+    return Atomics.load(this.i32, slot) === ((position + 1) | 0) ? slot : -1;
+  }
+
+  /** Gives the next slot and its bulk back. */
+  release(bulkLength: number): void {
+    const position = (this.position + 1) | 0;
+    this.position = position;
+    if (this.#counted) {
+      this.arrived--;
+      this.unreportedBytes += bulkLength;
+    } else if (TSO) {
+      this.i32[this.#head + HEAD_CONSUMED] = position;
+    } else {
+      Atomics.store(this.i32, this.#head + HEAD_CONSUMED, position);
+    }
+  }
+
+  /** Whether enough was taken that the sender should hear of it; immediate mode. */
+  get creditDue(): boolean {
+    return (
+      ((this.position - this.reported) | 0) > 0 &&
+      (((this.position - this.reported) | 0) >= this.slots >> 3 || this.unreportedBytes >= this.bulkBytes >> 3)
+    );
+  }
+
+  /** True once after the sender said that it sleeps until there is room; direct mode. */
+  takeStarved(): boolean {
+    if (this.i32[this.#head + HEAD_STARVED] === 0) return false;
+    return Atomics.exchange(this.i32, this.#head + HEAD_STARVED, 0) !== 0;
+  }
+}
+
+/** How slots leave in immediate mode. */
+export interface RingPosts {
+  /** RDMA_WRITE from the mirror to the ring, the same offsets. */
+  readonly bulk: PreparedSend;
+  /** RDMA_WRITE_WITH_IMM likewise. */
+  readonly slot: PreparedSend;
+  /** The word that the receiver writes `consumed` into. */
+  readonly credits: Int32Array;
+  readonly creditAt: number;
+  /** Immediate data: which ring. */
+  readonly imm: number;
+  /** Where the ring begins in the prepared regions, bytes. */
+  readonly offset: number;
+}
+
+/** The sender's side. Reserve, fill the slot and its bulk, publish. */
+export class RingWriter {
+  /** The ring (direct) or its mirror. */
+  readonly i32: Int32Array;
+  readonly u8: Uint8Array;
+  readonly bulkAt: number;
+  readonly slots: number;
+  readonly bulkBytes: number;
+  /** Messages published so far. */
+  position = 0;
+  /** Offset in the bulk part of the reservation made last. */
+  bulkOffset = 0;
+  #limit: number;
+  #consumed = 0;
+  #bulkHead = 0;
+  #bulkFreed = 0;
+  #reservedHead = 0;
+  #reservedLength = 0;
+  readonly #ends: Int32Array;
+  readonly #head: number;
+  readonly #first: number;
+  readonly #mask: number;
+  readonly #posts: RingPosts | undefined;
+
+  constructor(memory: Uint8Array, shape: RingShape, posts?: RingPosts) {
+    this.i32 = new Int32Array(memory.buffer, 0, memory.buffer.byteLength >> 2);
+    this.u8 = new Uint8Array(memory.buffer);
+    this.#head = memory.byteOffset >> 2;
+    this.#first = this.#head + (RING_HEAD_BYTES >> 2);
+    this.#mask = shape.slots - 1;
+    this.slots = shape.slots;
+    this.bulkBytes = shape.bulkBytes;
+    this.bulkAt = memory.byteOffset + RING_HEAD_BYTES + shape.slots * SLOT_BYTES;
+    this.#limit = shape.slots;
+    this.#ends = new Int32Array(shape.slots);
+    this.#posts = posts;
+  }
+
+  /** Word index of a free slot, or -1 when the receiver has to give some back first. */
+  reserve(): number {
+    const position = this.position;
+    if (position === this.#limit && !this.#refresh()) return -1;
+    this.#reservedHead = this.#bulkHead;
+    this.#reservedLength = 0;
+    return this.#first + (position & this.#mask) * SLOT_WORDS;
+  }
+
+  /** The same with `length` bytes of bulk, contiguous at `bulkOffset`. */
+  reserveBulk(length: number): number {
+    const slot = this.reserve();
+    if (slot < 0) return -1;
+    const bytes = this.bulkBytes;
+    let head = this.#bulkHead;
+    const at = head & (bytes - 1);
+    if (at + length > bytes) head = (head + bytes - at) | 0; // wrap: the rest of the lap is left out
+    const end = (head + ((length + 63) & ~63)) | 0;
+    if (((end - this.#bulkFreed) | 0) > bytes) {
+      this.#refresh();
+      if (((end - this.#bulkFreed) | 0) > bytes) return -1;
+    }
+    this.bulkOffset = head & (bytes - 1);
+    this.#reservedHead = end;
+    this.#reservedLength = length;
+    return slot;
+  }
+
+  /** Makes the reserved slot visible to the receiver. */
+  publish(slot: number): void {
+    const position = this.position;
+    const next = (position + 1) | 0;
+    this.#ends[position & this.#mask] = this.#reservedHead;
+    this.#bulkHead = this.#reservedHead;
+    this.position = next;
+    const posts = this.#posts;
+    if (posts === undefined) {
+      Atomics.store(this.i32, slot + S_SEQUENCE, next);
+      return;
+    }
+    this.i32[slot + S_SEQUENCE] = next;
+    if (this.#reservedLength > 0) {
+      posts.bulk.post(posts.offset + RING_HEAD_BYTES + this.slots * SLOT_BYTES + this.bulkOffset, this.#reservedLength, 0);
+    }
+    posts.slot.imm = posts.imm;
+    posts.slot.post(posts.offset + RING_HEAD_BYTES + (position & this.#mask) * SLOT_BYTES, SLOT_BYTES, 0);
+  }
+
+  /** Tells the receiver that the sender is about to sleep until there is room; then look again. Direct mode. */
+  declareStarved(): void {
+    if (this.#posts === undefined) Atomics.store(this.i32, this.#head + HEAD_STARVED, 1);
+  }
+
+  /** Whether everything published has been taken. */
+  get isDrained(): boolean {
+    this.#refresh();
+    return this.#consumed === this.position;
+  }
+
+  #refresh(): boolean {
+    const posts = this.#posts;
+    const consumed =
+      posts === undefined ? Atomics.load(this.i32, this.#head + HEAD_CONSUMED) : Atomics.load(posts.credits, posts.creditAt);
+    if (consumed === this.#consumed) return this.position !== this.#limit;
+    this.#consumed = consumed;
+    this.#limit = (consumed + this.slots) | 0;
+    this.#bulkFreed = this.#ends[(consumed - 1) & this.#mask];
+    return true;
+  }
+}
+
+/** Where plain accesses are ordered (x86-64); see verbs/providers/shm/ordering.ts. */
+const TSO: boolean = process.arch === 'x64';
