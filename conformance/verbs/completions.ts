@@ -135,6 +135,18 @@ export const completions: Chapter = {
       });
     }
 
+    test('ready resolves when there is something, and takes nothing', async (stage) => {
+      const { one, cq, wcs } = await quiet(stage, stage.b.cq({ mode: 'event' }));
+      const ready = cq.ready();
+      await stage.pump();
+      one.qp.postSend({ opcode: 'SEND' });
+      await stage.settle(ready);
+      await stage.settle(cq.ready());
+      assert.equal(cq.isReady(), true);
+      assert.equal(cq.poll(wcs), 1);
+      assert.equal(cq.isReady(), false);
+    });
+
     test('for await takes completions one by one', async (stage) => {
       const { one, cq } = await quiet(stage, stage.b.cq({ mode: 'event' }));
       const taken = (async () => {
@@ -319,6 +331,10 @@ export const completions: Chapter = {
       for (let i = 0; i < 600 && one.qp.state === 'RTS'; i++) post();
       const event = await stage.event(one.device, 'CQ_ERR');
       assert.ok(event.words.length > 0);
+      await stage.until(
+        () => one.qp.state === 'ERR',
+        () => `the queue pair to fail with its queue, it is in ${one.qp.state}`,
+      );
       const wcs = new WorkCompletions(1024);
       assert.throws(() => {
         for (let i = 0; i < 4; i++) cq.poll(wcs);
