@@ -167,3 +167,21 @@ test('a ring of 16,384 ranks is walked without a table', () => {
   assert.equal(walk.messages, 2 * size * (size - 1));
   assert.equal(walk.fanIn, 1);
 });
+
+test('programs of single ranks among 16,384 are made without making the others', () => {
+  const topology = regularTopology({ hosts: 2048, ranksPerHost: 8, nicsPerHost: 8 });
+  const size = topology.size;
+  for (const algorithm of Object.values(ALGORITHMS).flat()) {
+    const shape = { size, bytes: 0, topology: algorithm.name.startsWith('hierarchical') ? topology : undefined };
+    if (algorithm.supports(shape) !== true) continue;
+    const schedule = algorithm.schedule(shape);
+    for (const rank of [0, 4097, size - 1]) {
+      let taken = 0;
+      for (const { step } of schedule.program(rank)) {
+        assert.ok(step >= 0 && step < schedule.steps);
+        if (++taken === 100) break;
+      }
+      for (const { step } of schedule.at(rank, 0)) assert.equal(step, 0);
+    }
+  }
+});

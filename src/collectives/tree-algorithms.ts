@@ -25,6 +25,7 @@ export function broadcastSchedule(algorithm: string, tree: Tree, { size, root = 
 }
 
 export function reduceSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {
+  const total = rounds(tree);
   return defineSchedule({
     collective: 'reduce',
     algorithm,
@@ -33,12 +34,13 @@ export function reduceSchedule(algorithm: string, tree: Tree, { size, root = 0 }
     chunks: 1,
     buffers: [DATA],
     lanes: OUT_IN,
-    steps: rounds(tree),
-    program: (rank) => reduceOver(tree, rank, root, 1),
+    steps: total,
+    program: (rank) => reduceOver(tree, total, rank, root, 1),
   });
 }
 
 export function gatherSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {
+  const total = rounds(tree);
   return defineSchedule({
     collective: 'gather',
     algorithm,
@@ -47,8 +49,8 @@ export function gatherSchedule(algorithm: string, tree: Tree, { size, root = 0 }
     chunks: size,
     buffers: [...userBuffers('gather', root), { name: 'scratch', kind: 'scratch', window: subtreeWindow(tree, root) }],
     lanes: OUT_IN,
-    steps: Math.max(1, rounds(tree)),
-    program: (rank) => gatherOver(tree, rank, root),
+    steps: Math.max(1, total),
+    program: (rank) => gatherOver(tree, total, rank, root),
   });
 }
 

@@ -9,11 +9,11 @@ import { INPUT_ID, OUTPUT_ID } from '../schedule/contract.js';
 import { after, copy, receive, receiveReduce, send } from '../schedule/instruction.js';
 import type { ChunkRange, Instruction } from '../schedule/schedule.js';
 import { IN, OUT } from './lanes.js';
-import { arrival, rounds, type Tree } from './tree.js';
+import { arrival, type Tree } from './tree.js';
 
 const SCRATCH_ID = 2;
 
-/** Broadcast of chunks first .. first + count - 1 of buffer 0. */
+/** Broadcast of `count` chunks of buffer 0. */
 export function* broadcastOver(tree: Tree, rank: number, root: number, count: number): Generator<Instruction> {
   const { size } = tree;
   const position = (rank - root + size) % size;
@@ -28,12 +28,11 @@ export function* broadcastOver(tree: Tree, rank: number, root: number, count: nu
   }
 }
 
-/** Reduction of `count` chunks of buffer 0 to the root. */
-export function* reduceOver(tree: Tree, rank: number, root: number, count: number): Generator<Instruction> {
+/** Reduction of `count` chunks of buffer 0 to the root. @param total rounds(tree), which is computed once for all ranks. */
+export function* reduceOver(tree: Tree, total: number, rank: number, root: number, count: number): Generator<Instruction> {
   const { size } = tree;
   const position = (rank - root + size) % size;
   const rankOf = (at: number): number => (at + root) % size;
-  const total = rounds(tree);
   const own = arrival(tree, position);
   const children = tree.children(position);
   for (let k = children.length - 1; k >= 0; k--) {
@@ -60,12 +59,11 @@ export function subtreeWindow(tree: Tree, root: number): (rank: number) => Chunk
   };
 }
 
-/** Gather to the root: every node sends its subtree's chunks, one range, in one message. */
-export function* gatherOver(tree: Tree, rank: number, root: number): Generator<Instruction> {
+/** Gather to the root: every node sends its subtree's chunks, one range, in one message. @param total rounds(tree). */
+export function* gatherOver(tree: Tree, total: number, rank: number, root: number): Generator<Instruction> {
   const { size } = tree;
   const position = (rank - root + size) % size;
   const rankOf = (at: number): number => (at + root) % size;
-  const total = rounds(tree);
   const own = arrival(tree, position);
   const children = tree.children(position);
   const leaf = children.length === 0 && position !== 0;

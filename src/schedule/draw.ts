@@ -305,12 +305,13 @@ class Picture {
   }
 
   #rangeName(from: number, i: Instruction): string {
-    const { chunks, collective } = this.#schedule;
+    const { chunks, collective, contributions } = this.#schedule;
     if (chunks === 1) return '';
     if (collective === 'all-to-all') {
       const blocks = this.#travelling(from, i).map((content) => (content === undefined ? '?' : blockName(content)));
       return blocks.length > 3 ? `${blocks.length} blocks` : blocks.join(' ');
     }
+    if (collective === 'sharded-allreduce') return `${i.first % (chunks / contributions)}`;
     if (i.count === chunks) return 'all';
     return i.count === 1 ? `${i.first}` : `${i.first}–${(i.first + i.count - 1) % chunks}`;
   }
@@ -367,7 +368,7 @@ class Picture {
         `<path d="M0 -4 h22" stroke="${INK}" stroke-width="1.8" stroke-dasharray="6 3"/>`,
         "access to a peer's memory",
       ]);
-    if (has(({ op }) => op === 'signal'))
+    if (this.#schedule.buffers.length > 0 && has(({ op }) => op === 'signal'))
       items.push([`<path d="M0 -4 h22" stroke="${FAINT}" stroke-width="1.4" stroke-dasharray="2 3"/>`, 'signal']);
     let x = 24;
     const limit = Math.max(420, this.#stripX(this.#schedule.steps) + this.#stripWidth);

@@ -86,6 +86,9 @@ function checkShape(schedule: Schedule, flaws: Flaw[], limit: number): number {
       }
       if (hasOther(i.op) && i.first !== i.otherFirst && Math.max(i.first, i.otherFirst) + i.count > chunks)
         bad('a range wraps on one side only');
+      const reachesOut = i.op === 'read' || i.op === 'readReduce' || i.op === 'write';
+      if (reachesOut && i.peer >= 0 && i.peer < nodes && windowOf(schedule, i.otherBuffer, i.peer).count !== chunks)
+        bad("the peer's buffer does not hold all chunks");
       const target = i.op === 'write' ? i.otherBuffer : i.buffer;
       if (i.op !== 'send' && i.op !== 'multicast' && buffers[target]?.name === 'input') bad('writes into the input');
     }

@@ -18,7 +18,8 @@
  *
  *   buffer          A small integer into `buffers`. User buffers (`data`, `input`, `output`) come from the caller, scratch from the
  *                   executor. A buffer holds a **window** of the chunks (default: all), so an inner node of a gather tree
- *                   holds its subtree and not everything. A peer's buffers have the same ids.
+ *                   holds its subtree and not everything. A peer's buffers have the same ids; only those that hold all chunks are
+ *                   read or written from outside, so nobody needs to know a peer's windows.
  *
  *   message         `send` at one rank, `receive` or `receiveReduce` at the other. Matching is in order per stream: the i-th post
  *                   (send, multicast or signal) from rank a to rank b on channel c meets the i-th take (receive, receiveReduce
