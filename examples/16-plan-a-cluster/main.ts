@@ -1,0 +1,3 @@
+import { planCluster } from './plan-a-cluster.js';
+
+planCluster((line) => console.log(line));
