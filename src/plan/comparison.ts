@@ -178,7 +178,7 @@ function endpointsPerSwitch(network: Network): number {
 }
 
 /** nccl-tests' factors from algorithm to bus bandwidth. */
-export function busFactor(collective: Collective, ranks: number): number {
+function busFactor(collective: Collective, ranks: number): number {
   switch (collective) {
     case 'allreduce':
       return (2 * (ranks - 1)) / ranks;

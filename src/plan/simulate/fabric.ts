@@ -57,7 +57,7 @@ export interface Fabric {
   vertexOf(node: number): number;
 }
 
-export const fabricDefaults: Required<FabricOptions> = {
+const fabricDefaults: Required<FabricOptions> = {
   linkBytesPerSecond: 25e9,
   roleBytesPerSecond: {},
   hopLatencyNs: 300,

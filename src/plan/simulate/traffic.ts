@@ -126,7 +126,7 @@ function emptyTraffic(): StepTraffic {
  * The distinct patterns of a schedule: one representative step each, and how often it occurs. Steps that the schedule calls alike have the same
  * messages, but may differ in whether they combine (the two halves of a ring do); the first and the last rank show which.
  */
-export function stepPatterns(schedule: Schedule): { step: number; count: number }[] {
+function stepPatterns(schedule: Schedule): { step: number; count: number }[] {
   const seen = new Map<string, { step: number; count: number }>();
   const combines = (rank: number, step: number): boolean => {
     for (const { op } of schedule.at(rank, step))

@@ -64,7 +64,7 @@ export function bisectionUpperBound(network: Network, starts: readonly Uint8Arra
 }
 
 /** Minimum cut between two sets of endpoints (augmenting paths over unit links; small networks only). */
-export class CutFinder {
+class CutFinder {
   readonly #network: Network;
   readonly #residual: Int8Array;
   readonly #via: Int32Array;

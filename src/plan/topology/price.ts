@@ -18,7 +18,7 @@ export interface PriceTable {
   readonly cable: Readonly<Record<CableClass, number>>;
 }
 
-export const defaultPrices: PriceTable = { boxPorts: 64, box: 14_280, cable: { board: 0, dac: 272, aoc: 603 } };
+const defaultPrices: PriceTable = { boxPorts: 64, box: 14_280, cable: { board: 0, dac: 272, aoc: 603 } };
 
 export interface NetworkCost {
   readonly boxes: number;

@@ -68,7 +68,7 @@ export function parseTopology(text: string): { topology: Topology; parameters: T
 }
 
 /** Steps of insertion, deletion or replacement from one word to the other. */
-export function editDistance(a: string, b: string): number {
+function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];

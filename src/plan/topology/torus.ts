@@ -133,7 +133,7 @@ function check(topology: Topology, given: TopologyParameters): TopologyParameter
 }
 
 /** Bisection width of a torus of these sizes, by the recursion in the head of this file. */
-export function torusBisection(sizes: readonly number[]): number {
+function torusBisection(sizes: readonly number[]): number {
   if (sizes.length === 0) return 0;
   const n = sizes.reduce((product, size) => product * size, 1);
   let best = Number.POSITIVE_INFINITY;

@@ -38,7 +38,7 @@ export function parseModel(text: string): Model {
   return found;
 }
 
-export function checkModel(model: Model): Model {
+function checkModel(model: Model): Model {
   for (const field of ['layers', 'hidden', 'heads', 'sequence', 'vocabulary', 'batch'] as const)
     requireInteger(`model.${field}`, model[field], 1);
   if (model.hidden % model.heads !== 0) {

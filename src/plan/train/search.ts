@@ -90,7 +90,7 @@ const words = {
 } as const;
 
 /** The reason in one line: memory, or the part that grew most against the best plan. */
-export function whyLost(cost: PlanCost, best: PlanCost): string {
+function whyLost(cost: PlanCost, best: PlanCost): string {
   if (!cost.fits) return `needs ${(cost.memory.total / 1e9).toFixed(0)} GB of ${(cost.memory.limit / 1e9).toFixed(0)} GB`;
   let worst: keyof typeof words = 'compute';
   for (const part of Object.keys(words) as (keyof typeof words)[]) {

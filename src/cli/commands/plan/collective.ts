@@ -154,7 +154,7 @@ function pageOf(
         figures: [
           {
             svg: drawCurves(curves, { label: 'time over size', xTitle: 'bytes of the vector', yTitle: 'time', markX: bytes }),
-            caption: 'Lower is faster. The dotted line is the size asked for.',
+            caption: 'Lower is faster. The dotted line is the size asked for; segments are chosen for it.',
             wide: true,
           },
         ],
