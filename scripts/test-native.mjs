@@ -22,8 +22,8 @@ const CC = (process.env.CC || 'cc').split(/\s+/);
 const PLAIN = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-g', '-O1'];
 const SANITIZED = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-fno-omit-frame-pointer'];
 const VALGRIND = ['--quiet', '--error-exitcode=1', '--leak-check=full', '--show-leak-kinds=definite,indirect'];
-/** Layers whose unit tests go through the addon. The tests of the build itself compile addons of their own. */
-const ADDON_TESTS = ['src/native', 'src/observe', 'src/verbs'];
+/** Folders whose unit tests go through the addon. The tests of the build itself compile addons of their own. */
+const ADDON_TESTS = ['src/native', 'src/observe', 'src/launch', 'src/verbs/providers/shm'];
 const CONFORMANCE = 'conformance-shm';
 
 const native = join(root, 'native');
