@@ -6,7 +6,7 @@ import type { AddressHandle } from '../../address-handle.js';
 import { VerbsError } from '../../errors.js';
 import type { AddressVector } from '../../qp-state.js';
 import type { SimDevice } from './device.js';
-import { gidKey, gidOf, parseGid } from './gid.js';
+import { gidKey, parseGid } from './gid.js';
 
 export const GROUP_BIT = 0x80000000;
 
@@ -32,13 +32,13 @@ export class SimAddressHandle implements AddressHandle {
 
 /** Throws VERBS_INVALID for an address that is none, VERBS_PEER_LOST when nobody is there. */
 export function destinationOf(device: SimDevice, av: AddressVector): number {
+  const known = device.fabric.deviceOf(av.gid);
+  if (known !== undefined) return known.index;
   const bytes = parseGid(av.gid);
   if (bytes === undefined)
     throw new VerbsError('VERBS_INVALID', `'${String(av.gid)}' is no GID: give the av of a peer's address()`);
   if (bytes[0] === 0xff) return (GROUP_BIT | device.fabric.groupOf(gidKey(bytes))) >>> 0;
-  const index = ((bytes[12] << 24) | (bytes[13] << 16) | (bytes[14] << 8) | bytes[15]) >>> 0;
-  if (device.fabric.devices[index]?.gid !== gidOf(index) || gidKey(device.fabric.devices[index].gidBytes) !== gidKey(bytes)) {
-    throw new VerbsError('VERBS_PEER_LOST', `no device of this fabric has the GID ${av.gid}: open it in the same fabric`);
-  }
-  return index;
+  const same = device.fabric.devices.find((other) => gidKey(other.gidBytes) === gidKey(bytes));
+  if (same !== undefined) return same.index;
+  throw new VerbsError('VERBS_PEER_LOST', `no device of this fabric has the GID ${av.gid}: open it in the same fabric`);
 }

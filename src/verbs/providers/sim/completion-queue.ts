@@ -35,6 +35,7 @@ export class SimCompletionQueue extends CompletionQueue {
   private tail = 0;
   private isOverrun = false;
   private isClosed = false;
+  private isHeld = false;
   private armed: number = Armed.not;
   private eventCount = 1;
   private eventPeriodUs = 0;
@@ -181,6 +182,8 @@ export class SimCompletionQueue extends CompletionQueue {
   }
 
   protected hold(on: boolean): void {
+    if (on === this.isHeld) return;
+    this.isHeld = on;
     this.device.fabric.hold(on);
   }
 

@@ -20,3 +20,7 @@ verbsConformance({
   nowUs: () => fabric.nowNs / 1000,
   skip: SKIP,
 });
+
+const real = new SimFabric({ mtu: 1024 });
+
+verbsConformance({ name: 'sim, real time', open: async (options) => real.open(options), scale: 0.1, skip: SKIP });

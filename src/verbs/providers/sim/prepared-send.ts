@@ -56,7 +56,7 @@ export class SimPreparedSend implements PreparedSend {
     w.sgeKey[0] = spec.local.lkey;
     w.destination = (spec.ah as SimAddressHandle | undefined)?.destination ?? 0;
     w.destQp = spec.remoteQpn ?? 0;
-    w.destKey = spec.remoteQkey ?? spec.dcKey ?? 0;
+    w.destKey = (qp.type === 'DCI' ? spec.dcKey : spec.remoteQkey) ?? 0;
   }
 
   post(offset: number, length: number, id: number, remoteOffset = offset): void {

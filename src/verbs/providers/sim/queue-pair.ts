@@ -148,7 +148,7 @@ export class SimQueuePair extends QueuePair {
     w.compareHi = Number(compare >> 32n);
     w.compareLo = Number(compare & 0xffffffffn);
     w.destQp = wr.remoteQpn ?? 0;
-    w.destKey = (wr.remoteQkey ?? wr.dcKey ?? 0) >>> 0;
+    w.destKey = ((this.type === 'DCI' ? wr.dcKey : wr.remoteQkey) ?? 0) >>> 0;
     if (wr.ah) w.destination = this.destinationOf(wr.ah, index);
     w.sgeCount = sgl.length;
     for (let s = 0; s < sgl.length; s++) {
