@@ -181,7 +181,7 @@ test('programs of single ranks among 16,384 are made without making the others',
         assert.ok(step >= 0 && step < schedule.steps);
         if (++taken === 100) break;
       }
-      for (const { step } of schedule.at(rank, 0)) assert.equal(step, 0);
     }
+    for (const { step } of schedule.at(4097, 0)) assert.equal(step, 0);
   }
 });
