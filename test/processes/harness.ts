@@ -10,6 +10,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 
@@ -38,7 +39,7 @@ export abstract class Scenario {
 
   constructor(name: string, watchdogMs: number) {
     this.name = name;
-    this.#watchdog = setTimeout(() => {
+    this.#watchdog = globalThis.setTimeout(() => {
       this.end(`the watchdog ended '${name}' after ${watchdogMs} ms`);
       this.kill();
     }, watchdogMs);
@@ -199,7 +200,12 @@ export class Stagehand {
   async clear(): Promise<string[]> {
     const left: string[] = [];
     for (const scenario of this.#started) {
-      const ended = await Promise.race([scenario.exited.then(() => true), pause(3000).then(() => false)]);
+      const late = new AbortController();
+      const ended = await Promise.race([
+        scenario.exited.then(() => true),
+        setTimeout(3000, false, { signal: late.signal }).catch(() => false),
+      ]);
+      late.abort();
       if (!ended) {
         left.push(scenario.name);
         scenario.kill();
@@ -258,7 +264,7 @@ function traces(hand: Stagehand): Set<string> {
 
 /** Lets time pass: for polling outside conditions, never as synchronisation. */
 export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+  return setTimeout(ms);
 }
 
 /** The seed of a randomised test: VERBENA_SEED replays one. Printed by the caller. */

@@ -28,6 +28,8 @@ export async function holdings(): Promise<Holdings> {
     descriptors: readdirSync('/proc/self/fd').length,
     resident: kib('VmRSS'),
     residentShared: kib('RssShmem'),
-    mappings: readFileSync('/proc/self/maps', 'utf8').split('\n').filter((line) => line.includes('memfd:verbena')).length,
+    mappings: readFileSync('/proc/self/maps', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes('memfd:verbena')).length,
   };
 }

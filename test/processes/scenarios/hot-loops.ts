@@ -1,0 +1,59 @@
+/** Runs the hot forms of every operation and tells how many bytes of the JavaScript heap each took. */
+
+import type { PreparedSend } from '../../../src/verbs/index.js';
+import { Link } from '../link.js';
+import { say, scenario } from '../scenario.js';
+
+function oneSided(link: Link, request: PreparedSend, length: number, count: number): void {
+  let posted = 0;
+  let done = 0;
+  while (done < count) {
+    while (posted < count && posted - done < 16) {
+      request.post((posted & 15) * 64, length, posted, 64);
+      posted++;
+    }
+    done += link.cq.poll(link.wcs);
+  }
+}
+
+function messages(link: Link, count: number): void {
+  const send = link.qp.prepare({ opcode: 'SEND', local: link.region });
+  const recv = link.qp.prepareRecv(link.region);
+  for (let i = 0; i < count; i++) {
+    recv.post(2048, 64, i);
+    send.post(0, 8, i);
+    let done = 0;
+    while (done < 2) done += link.cq.poll(link.wcs);
+  }
+}
+
+function polls(link: Link, count: number): void {
+  for (let i = 0; i < count; i++) link.cq.poll(link.wcs);
+}
+
+/** Bytes of heap that one call takes, per operation. Nothing is collected meanwhile: the young generation is large. */
+function bytesPerOperation(act: (count: number) => void): number {
+  const count = 200_000;
+  for (let i = 0; i < 5; i++) act(count);
+  (globalThis as unknown as { gc(): void }).gc();
+  const before = process.memoryUsage().heapUsed;
+  act(count);
+  return (process.memoryUsage().heapUsed - before) / count;
+}
+
+scenario(async () => {
+  const link = await Link.open(4096);
+  await link.join(link.offer());
+  const remote = link.region.remote();
+  const prepare = (opcode: 'RDMA_WRITE' | 'RDMA_READ' | 'ATOMIC_FETCH_AND_ADD' | 'ATOMIC_CMP_AND_SWP') =>
+    link.qp.prepare({ opcode, local: link.region, remote });
+  say('taken', {
+    write: bytesPerOperation((count) => oneSided(link, prepare('RDMA_WRITE'), 8, count)),
+    read: bytesPerOperation((count) => oneSided(link, prepare('RDMA_READ'), 64, count)),
+    fetchAdd: bytesPerOperation((count) => oneSided(link, prepare('ATOMIC_FETCH_AND_ADD'), 8, count)),
+    cmpSwap: bytesPerOperation((count) => oneSided(link, prepare('ATOMIC_CMP_AND_SWP'), 8, count)),
+    message: bytesPerOperation((count) => messages(link, count)),
+    emptyPoll: bytesPerOperation((count) => polls(link, count)),
+  });
+  link.close();
+});
