@@ -61,3 +61,21 @@ export const publishedTables: readonly MeasuredTable[] = [
     ],
   ),
 ];
+
+/** 8 x H200 at 16 GiB, bus bandwidth in GB/s: what other collectives reach on the ring that all-reduce was measured on (NVLS off). */
+export const h200Collectives = {
+  allreduceRing: 367.2,
+  others: [
+    { collective: 'all-gather', bus: 361.4 },
+    { collective: 'reduce-scatter', bus: 362.9 },
+  ],
+} as const;
+
+/** H200 at 8 GiB: bus bandwidth of all-reduce with the ring, and with whatever NCCL picks when the switch may reduce (NVLS from five GPUs on). */
+export const h200SwitchReduction = [
+  { gpus: 4, ring: 363.3, picked: 363.3 },
+  { gpus: 5, ring: 364.4, picked: 414.2 },
+  { gpus: 6, ring: 365.1, picked: 435.6 },
+  { gpus: 7, ring: 365.7, picked: 460.0 },
+  { gpus: 8, ring: 365.6, picked: 473.1 },
+] as const;

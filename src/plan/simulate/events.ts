@@ -59,7 +59,7 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
   const { schedule } = workload;
   placeHelpers(fabric, schedule, options.helpers ?? 'switches');
   const reader = new TrafficReader(workload);
-  const { overheadNs, reduceBytesPerSecond } = fabric.options;
+  const { overheadNs, triggeredNs, reduceBytesPerSecond } = fabric.options;
   const transfers = makeTransfers(fabric);
   const agenda = new EventHeap();
   const actions: (() => void)[] = [];
@@ -110,7 +110,8 @@ export function simulateEvents(fabric: Fabric, workload: Workload, options: { he
     streams: readonly Stream[],
     holds: Lane | undefined,
   ): void => {
-    const begin = Math.max(now, cpuFree[node]) + (node < ranks ? overheadNs : 0);
+    const cost = node >= ranks ? 0 : cpuFree[node] === 0 ? overheadNs : triggeredNs;
+    const begin = Math.max(now, cpuFree[node]) + cost;
     cpuFree[node] = begin;
     later(begin, () => {
       const paths = to.map((target) => fabric.path(from, target));

@@ -23,6 +23,11 @@ export interface FabricOptions {
   readonly hopLatencyNs?: number;
   /** Nanoseconds of work per message at the sender, not overlapped with other messages of the same rank. Default 600. */
   readonly overheadNs?: number;
+  /**
+   * Nanoseconds per message after a rank's first one when the NIC starts it by itself (requests chained in advance, triggered by what arrives). Default: as
+   * `overheadNs`, nothing is chained.
+   */
+  readonly triggeredNs?: number;
   /** Bytes per second at which a rank combines what it received. Default 100e9. */
   readonly reduceBytesPerSecond?: number;
   /** `cut-through`: hops overlap, links are shared max-min fairly. `store-and-forward`: whole messages, first come first served per link. Default cut-through. */
@@ -62,6 +67,7 @@ const fabricDefaults: Required<FabricOptions> = {
   roleBytesPerSecond: {},
   hopLatencyNs: 300,
   overheadNs: 600,
+  triggeredNs: 600,
   reduceBytesPerSecond: 100e9,
   switching: 'cut-through',
   wholeNanoseconds: false,
@@ -78,10 +84,15 @@ export function makeFabric(network: Network, ranks: number, given: FabricOptions
     if (!(name in fabricDefaults))
       throw new PlanRefusal(`the fabric has no option "${name}"; it has ${Object.keys(fabricDefaults).join(', ')}`);
   }
-  const options: Required<FabricOptions> = { ...fabricDefaults, ...given };
+  const options: Required<FabricOptions> = {
+    ...fabricDefaults,
+    triggeredNs: given.overheadNs ?? fabricDefaults.overheadNs,
+    ...given,
+  };
   requireNumber('linkBytesPerSecond', options.linkBytesPerSecond, 1);
   requireNumber('hopLatencyNs', options.hopLatencyNs, 0);
   requireNumber('overheadNs', options.overheadNs, 0);
+  requireNumber('triggeredNs', options.triggeredNs, 0);
   requireNumber('reduceBytesPerSecond', options.reduceBytesPerSecond, 1);
   const per = requireInteger('ranksPerEndpoint', options.ranksPerEndpoint, 1);
   requireInteger('ranks', ranks, 1, network.endpoints * per);

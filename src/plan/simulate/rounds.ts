@@ -50,9 +50,13 @@ export function simulateRounds(fabric: Fabric, workload: Workload, options: Roun
       ns = roundNs(fabric, traffic, flows, ranks);
       solved.set(key, ns);
     }
-    totalNs += ns * count;
-    latencyNs += count * (mostPosts(traffic, ranks) * fabric.options.overheadNs + longestNs(fabric, flows));
-    patterns.push({ firstStep: step, count, ns, messages: traffic.from.length });
+    const posts = mostPosts(traffic, ranks);
+    const { overheadNs, triggeredNs } = fabric.options;
+    // the first round is posted by software, later ones may be chained in the NIC
+    const postNs = posts * triggeredNs * count + (step === 0 ? posts * (overheadNs - triggeredNs) : 0);
+    totalNs += ns * count + postNs;
+    latencyNs += count * longestNs(fabric, flows) + postNs;
+    patterns.push({ firstStep: step, count, ns: ns + posts * triggeredNs, messages: traffic.from.length });
   }
   return { totalNs, latencyNs, steps: workload.schedule.steps, patterns, channelBytes };
 }
@@ -62,7 +66,7 @@ function roundNs(fabric: Fabric, traffic: StepTraffic, flows: readonly Flow[], r
   for (const time of runTogether(fabric, flows)) if (time > last) last = time;
   let work = 0;
   for (const [node, combined] of traffic.work) if (node < ranks) work = Math.max(work, combined);
-  return mostPosts(traffic, ranks) * fabric.options.overheadNs + last + work / (fabric.options.reduceBytesPerSecond / 1e9);
+  return last + work / (fabric.options.reduceBytesPerSecond / 1e9);
 }
 
 /** The longest path latency of a round. */

@@ -121,3 +121,14 @@ test('store-and-forward of a schedule is never faster than cut-through', () => {
     assert.ok(time('store-and-forward') >= time('cut-through'), algorithm.name);
   }
 });
+
+test('requests chained in the NIC save the overhead of every message but the first, in both simulations', () => {
+  const bytes = 1 << 12;
+  const workload = { schedule: ring.schedule({ size: 8, bytes }), bytes };
+  const time = (simulate: typeof simulateRounds | typeof simulateEvents, triggeredNs: number) =>
+    simulate(fabricOf('tree:k=8,depth=1', 8, { overheadNs: 600, triggeredNs }), workload).totalNs;
+  for (const simulate of [simulateRounds, simulateEvents]) {
+    const saved = time(simulate, 600) - time(simulate, 50);
+    assert.ok(Math.abs(saved - 13 * 550) < 1e-6, `${simulate.name}: saved ${saved}`);
+  }
+});

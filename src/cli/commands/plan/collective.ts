@@ -28,6 +28,11 @@ export const collectiveCommand = defineCommand({
     'link-gbps': { type: 'number', summary: 'Gb/s of a link, one way', default: 200, min: 0.001 },
     'hop-ns': { type: 'number', summary: 'nanoseconds per hop', default: 300, min: 0 },
     'overhead-ns': { type: 'number', summary: 'nanoseconds of software per message', default: 600, min: 0 },
+    'triggered-ns': {
+      type: 'number',
+      summary: 'nanoseconds per message that the NIC starts by itself; default: nothing is chained',
+      min: 0,
+    },
     routing: {
       type: 'choice',
       summary: 'how messages find their way',
@@ -63,6 +68,7 @@ export const collectiveCommand = defineCommand({
       linkBytesPerSecond: (options['link-gbps'] * 1e9) / 8,
       hopLatencyNs: options['hop-ns'],
       overheadNs: options['overhead-ns'],
+      triggeredNs: options['triggered-ns'] ?? options['overhead-ns'],
       routing: options.routing as FabricOptions['routing'],
       switching: options.switching as FabricOptions['switching'],
       ranksPerEndpoint: options['ranks-per-endpoint'],
