@@ -445,11 +445,11 @@ function both<T extends object>(options: T | readonly [T, T] | undefined): reado
 }
 
 /** A completion in words, for messages. */
-export function completionWords(completion: Completion): string {
+function completionWords(completion: Completion): string {
   return `${completion.opcode} ${completion.id} ${completion.status}${completion.cause ? ` (${completion.cause.words})` : ''}`;
 }
 
-export function assertSuccess(completion: Completion): void {
+function assertSuccess(completion: Completion): void {
   assert.equal(completion.status, 'SUCCESS', completionWords(completion));
   assert.equal(completion.cause, undefined, 'a success has no cause');
 }
