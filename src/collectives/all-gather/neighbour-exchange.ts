@@ -9,7 +9,7 @@
  * Steps   p/2
  * Bytes   n(p - 1)/p sent and received by each rank
  * Wins    Large blocks at even p: half the ring's steps, and only neighbours talk.
- * Paper   Chen, Zhang, Yuan: Performance evaluation of all-gather algorithms on terascale Linux cluster with fast Ethernet, HPC Asia 2005.
+ * Paper   Chen et al.: Performance evaluation of all-gather algorithms on terascale Linux cluster with fast Ethernet, HPC Asia 2005.
  */
 
 import { DATA } from '../../schedule/contract.js';

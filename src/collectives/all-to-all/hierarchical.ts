@@ -6,7 +6,7 @@
  * Steps   g - 1 inside, k - 1 between (g ranks per host, k hosts), against p - 1
  * Bytes   n(g - 1)/g inside, n(k - 1)/k between: what must leave the host leaves it once, in messages g times as large
  * Wins    Small blocks on many ranks per host.
- * Paper   The two-level all-to-all of DeepSpeed-MoE and of Jocksch et al. (Parallel Computing 2021).
+ * Paper   Rajbhandari et al.: DeepSpeed-MoE, ICML 2022 (hierarchical all-to-all).
  */
 
 import { staged, withReach } from '../../schedule/compose.js';

@@ -7,7 +7,7 @@
  * Steps   2(g - 1) inside, 2(k - 1) between (g ranks per host, k hosts), per segment
  * Bytes   2n(g - 1)/g inside; between hosts 2(n/g)(k - 1)/k per rank
  * Wins    Several ranks per host with a NIC each, or memory much faster than the network.
- * Paper   The 2D scheme of Jia et al. (arXiv:1807.11205, 2018) and NCCL's hierarchical forms.
+ * Paper   Mikami et al.: Massively distributed SGD, arXiv:1811.05233, 2018 (2D torus all-reduce).
  */
 
 import { embed, staged, withReach } from '../../schedule/compose.js';
