@@ -1,0 +1,123 @@
+/**
+ * The documentation is true: its programs run and print what the page says, and its tables are those of the code.
+ *
+ * A code block marked ```` ```ts run ```` is part of a program; all such blocks of a page, in order, are one program. Where a line reads
+ * `console.log(...); // text`, that text is what it prints.
+ */
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { typescriptExecArgv } from '../src/cli/typescript.js';
+import { QP_STATES, QP_TYPES, type QpType, STATUS, transitionsOf } from '../src/verbs/index.js';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const WATCHDOG_MS = 120_000;
+const VERBS = 'docs/verbs.md';
+const PAGES = ['README.md', VERBS];
+
+const read = (page: string) => readFileSync(join(root, page), 'utf8');
+
+/** The program of a page, and the lines it says it prints. */
+function programOf(markdown: string): { source: string; prints: string[] } {
+  const blocks = [...markdown.matchAll(/^```ts run\n([\s\S]*?)^```$/gm)].map((match) => match[1]);
+  const source = blocks.join('\n');
+  const prints = [...source.matchAll(/^\s*console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1]);
+  return { source, prints };
+}
+
+/** The text between two markers of a page. */
+function marked(markdown: string, name: string): string {
+  const found = new RegExp(`<!-- ${name} -->\n([\\s\\S]*?)\n<!-- /${name} -->`).exec(markdown);
+  assert.ok(found, `the page has a part marked ${name}`);
+  return found[1];
+}
+
+/** The transitions of qp-state.ts as the page shows them: required attributes, then the optional ones in parentheses. */
+function transitionTable(): string {
+  const cell = (type: QpType, from: string, to: string) => {
+    const found = transitionsOf(type).find((transition) => transition.from === from && transition.to === to);
+    if (!found) return '-';
+    const optional = found.optional.length > 0 ? `(${found.optional.join(', ')})` : '';
+    return [found.required.join(', '), optional].filter((text) => text !== '').join(' ') || 'nothing';
+  };
+  const rows = QP_STATES.flatMap((from) =>
+    QP_STATES.filter((to) => to !== 'RESET' && to !== 'ERR')
+      .filter((to) => QP_TYPES.some((type) => cell(type, from, to) !== '-'))
+      .map((to) => `| ${from} to ${to} | ${QP_TYPES.map((type) => cell(type, from, to)).join(' | ')} |`),
+  );
+  return [`| | ${QP_TYPES.join(' | ')} |`, `|---|${'---|'.repeat(QP_TYPES.length)}`, ...rows].join('\n');
+}
+
+describe('documentation', () => {
+  let dir: string;
+
+  before(() => {
+    dir = mkdtempSync(join(tmpdir(), 'verbena-docs-'));
+    writeFileSync(join(dir, 'package.json'), '{ "type": "module" }');
+    mkdirSync(join(dir, 'node_modules'));
+    symlinkSync(root, join(dir, 'node_modules', 'verbena'));
+  });
+  after(() => rmSync(dir, { recursive: true }));
+
+  for (const page of PAGES) {
+    it(`the program in ${page} runs and prints what the page says`, () => {
+      const { source, prints } = programOf(read(page));
+      assert.ok(prints.length > 0, 'the page has a program that prints something');
+      const file = join(dir, `${page.replaceAll(/\W/g, '-')}.ts`);
+      writeFileSync(file, source);
+      const { stdout, stderr, status } = spawnSync(process.execPath, [...typescriptExecArgv(), file], {
+        cwd: dir,
+        encoding: 'utf8',
+        timeout: WATCHDOG_MS,
+        killSignal: 'SIGKILL',
+      });
+      assert.equal(stderr, '');
+      assert.deepEqual(stdout.trimEnd().split('\n'), prints);
+      assert.equal(status, 0);
+    });
+  }
+
+  it('the table of transitions is that of the code', () => {
+    assert.equal(marked(read(VERBS), 'table:transitions'), transitionTable());
+  });
+
+  it('every status stands in the table with its number, or among those that never occur', () => {
+    const table = marked(read(VERBS), 'table:statuses');
+    const listed = new Map([...table.matchAll(/^\| `([A-Z_]+)` \| (\d+) \|/gm)].map((row) => [row[1], Number(row[2])]));
+    const never = new Set([...marked(read(VERBS), 'statuses:never').matchAll(/`([A-Z_]+)`/g)].map((match) => match[1]));
+    for (const [name, code] of Object.entries(STATUS)) {
+      if (never.has(name)) assert.ok(!listed.has(name), `${name} cannot both occur and not`);
+      else assert.equal(listed.get(name), code, name);
+    }
+    assert.equal(listed.size + never.size, Object.keys(STATUS).length);
+  });
+
+  it('what the table of libibverbs names exists', () => {
+    const folder = join(root, 'src', 'verbs');
+    const sources = readdirSync(folder)
+      .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
+      .map((name) => readFileSync(join(folder, name), 'utf8'))
+      .join('\n');
+    const rows = marked(read(VERBS), 'table:spelling').split('\n').slice(2);
+    assert.ok(rows.length > 40);
+    for (const row of rows) {
+      const here = row.split('|')[2];
+      for (const [, name] of here.matchAll(/`(?:[\w.]+\.)?(\w+)/g)) {
+        assert.match(sources, new RegExp(`\\b${name}\\b`), `${name} of the row ${row}`);
+      }
+    }
+  });
+
+  it('links lead to files that are there', () => {
+    for (const page of [...PAGES, 'ARCHITECTURE.md', 'FEATURES.md']) {
+      for (const [, target] of read(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)) {
+        assert.doesNotThrow(() => readFileSync(join(root, page, '..', target)), `${page} links to ${target}`);
+      }
+    }
+  });
+});
