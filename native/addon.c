@@ -207,6 +207,16 @@ HOT(hot_transfer_help) {
   return NULL;
 }
 
+static napi_value barrier_js(napi_env env, napi_callback_info info) {
+  (void)info;
+  return number(env, memory_barrier());
+}
+
+static napi_value register_barrier_js(napi_env env, napi_callback_info info) {
+  (void)info;
+  return number(env, memory_register_barrier());
+}
+
 static napi_value command_block(napi_env env, napi_callback_info info) {
   (void)info;
   napi_value out;
@@ -636,6 +646,8 @@ static napi_value init(napi_env env, napi_value exports) {
       {"notify", hot_notify},
       {"ring", hot_ring},
       {"transferHelp", hot_transfer_help},
+      {"barrier", barrier_js},
+      {"registerBarrier", register_barrier_js},
       {"create", memory_create_js},
       {"createIn", memory_create_in_js},
       {"reserve", memory_reserve_js},

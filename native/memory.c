@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -75,6 +77,12 @@ int memory_write_process(pid_t pid, uint64_t remote, const void *local, size_t l
 int memory_read_process(pid_t pid, uint64_t remote, void *local, size_t length) {
   return move(pid, remote, local, length, 0);
 }
+
+int memory_register_barrier(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0) == 0 ? 0 : errno;
+}
+
+int memory_barrier(void) { return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0) == 0 ? 0 : errno; }
 
 uint64_t memory_fetch_add(uint64_t *word, uint64_t add) { return __atomic_fetch_add(word, add, __ATOMIC_SEQ_CST); }
 

@@ -34,6 +34,14 @@ void mapping_release(mapping *m);
 int memory_write_process(pid_t pid, uint64_t remote, const void *local, size_t length);
 int memory_read_process(pid_t pid, uint64_t remote, void *local, size_t length);
 
+/*
+ * Barriers for two sides of unequal haste. Who is in a hurry (a producer looking at `armed`, an initiator announcing a key) uses plain
+ * stores and loads; who has time (arming, deregistering) calls memory_barrier, which makes every running thread of every registered process
+ * pass a full barrier. Returns 0, or an errno where the kernel has no such call.
+ */
+int memory_register_barrier(void);
+int memory_barrier(void);
+
 /* 64-bit atomics, sequentially consistent. Return the old value. */
 uint64_t memory_fetch_add(uint64_t *word, uint64_t add);
 uint64_t memory_compare_swap(uint64_t *word, uint64_t compare, uint64_t swap);

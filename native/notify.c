@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "memory.h"
+
 #define SPIN_NS 300000 /* how long the watcher goes on without seeing anything */
 #define MAX_QUEUES 256
 
@@ -93,6 +95,7 @@ static void *run(void *argument) {
       int32_t *cq = w->queues[i];
       if (!__atomic_load_n(&cq[CQ_THREAD_ARMED], __ATOMIC_SEQ_CST)) continue;
       __atomic_fetch_or(&cq[CQ_WORD], CQ_ARMED_ANY, __ATOMIC_SEQ_CST);
+      memory_barrier(); /* producers look at the word with plain loads */
       serve(w, cq);
       __atomic_store_n(&cq[CQ_THREAD_ARMED], 0, __ATOMIC_SEQ_CST);
     }

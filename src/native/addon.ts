@@ -29,6 +29,11 @@ export interface Addon {
   /** 0 transfer; 4 becomes 1 when a piece was copied. */
   transferHelp(): void;
 
+  /** membarrier for this process; an errno where the kernel has none. */
+  registerBarrier(): number;
+  /** Makes every running thread of every registered process pass a full barrier. */
+  barrier(): number;
+
   /** A memfd. */
   create(name: string, hugePages: number): number;
   /** An unnamed file in a memory file system. */

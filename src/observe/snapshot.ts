@@ -13,6 +13,13 @@ export interface QueuePairSnapshot {
   readonly counters: CounterTotals;
 }
 
+export interface CompletionQueueSnapshot {
+  readonly cqNum: number;
+  readonly depth: number;
+  /** Completions polled (operations), their bytes, errors, wake-ups (systemCalls). */
+  readonly counters: CounterTotals;
+}
+
 export interface DeviceSnapshot {
   readonly provider: string;
   readonly pid: number;
@@ -23,6 +30,7 @@ export interface DeviceSnapshot {
   /** Bytes of shared memory that it holds. */
   readonly segmentBytes: number;
   readonly queuePairs: readonly QueuePairSnapshot[];
+  readonly completionQueues: readonly CompletionQueueSnapshot[];
   /** Totals, closed queue pairs included. */
   readonly counters: CounterTotals;
 }

@@ -5,11 +5,20 @@ import { openDevice } from '../../../verbs/index.js';
 import type { ContextView } from '../../../verbs/providers/shm/inspect.js';
 import { findDevices, snapshots } from './devices.js';
 
-const CONTEXT: ContextView = { pid: 1, threadId: 1, name: 'x', segmentBytes: 0, queuePairs: [], totals: ZERO_COUNTERS };
+const CONTEXT: ContextView = {
+  id: '1:a',
+  completionQueues: [],
+  pid: 1,
+  threadId: 1,
+  name: 'x',
+  segmentBytes: 0,
+  queuePairs: [],
+  totals: ZERO_COUNTERS,
+};
 
 describe('Devices seen from outside', () => {
   it('of one process with one name are told apart', () => {
-    const keys = snapshots([CONTEXT, CONTEXT, { ...CONTEXT, pid: 2 }]).map(({ key }) => key);
+    const keys = snapshots([CONTEXT, { ...CONTEXT, id: '1:b' }, { ...CONTEXT, id: '2:a', pid: 2 }]).map(({ key }) => key);
     assert.equal(new Set(keys).size, 3);
   });
 

@@ -11,6 +11,7 @@ function device(key: string, operations: number): DeviceSnapshot {
     pid: 7,
     name: 'worker',
     key,
+    completionQueues: [],
     segmentBytes: 4096,
     queuePairs: [{ qpNum: 1, type: 'RC', state: 'RTS', destination: 5, counters }],
     counters,

@@ -11,6 +11,7 @@ import { findDevices } from './devices.js';
 interface Rated extends DeviceSnapshot {
   readonly rates: CounterTotals;
   readonly queuePairRates: readonly CounterTotals[];
+  readonly completionQueueRates: readonly CounterTotals[];
 }
 
 /** Devices of `after` with their rates since `before`; what was not there before counts from zero. */
@@ -19,8 +20,12 @@ export function rate(before: readonly DeviceSnapshot[], after: readonly DeviceSn
   return after.map((device) => {
     const old = earlier.get(device.key);
     const oldPairs = new Map(old?.queuePairs.map((qp) => [qp.qpNum, qp.counters]));
+    const oldQueues = new Map(old?.completionQueues.map((cq) => [cq.cqNum, cq.counters]));
     return {
       ...device,
+      completionQueueRates: device.completionQueues.map((cq) =>
+        counterRates(oldQueues.get(cq.cqNum) ?? ZERO_COUNTERS, cq.counters, seconds),
+      ),
       rates: counterRates(old?.counters ?? ZERO_COUNTERS, device.counters, seconds),
       queuePairRates: device.queuePairs.map((qp) => counterRates(oldPairs.get(qp.qpNum) ?? ZERO_COUNTERS, qp.counters, seconds)),
     };
@@ -53,7 +58,7 @@ function rateCells(rates: CounterTotals, errors: number, style: Style): string[]
   ];
 }
 
-/** The table of one reading. With `pairs` each queue pair gets a row below its device. */
+/** The table of one reading. With `pairs` each queue pair and completion queue gets a row below its device. */
 export function topText(devices: readonly Rated[], style: Style, pairs: boolean): string {
   if (devices.length === 0) {
     return 'No Verbena process of this user has a device open. Start one, such as `verbena demo`, and look again.';
@@ -76,7 +81,15 @@ export function topText(devices: readonly Rated[], style: Style, pairs: boolean)
         '',
       ];
     });
-    return [own, ...below];
+    const queues = device.completionQueues.map((cq, i) => [
+      '',
+      style.dim('└'),
+      `CQ ${cq.cqNum}`,
+      `depth ${cq.depth}`,
+      ...rateCells(device.completionQueueRates[i], cq.counters.errors, style),
+      '',
+    ]);
+    return [own, ...below, ...queues];
   });
   return plainTable(HEAD, rows, style);
 }
@@ -100,7 +113,7 @@ export const top = defineCommand({
       summary: 'time between two readings, seconds',
     },
     once: { type: 'flag', summary: 'show one reading and end' },
-    qps: { type: 'flag', summary: 'a row for each queue pair too' },
+    qps: { type: 'flag', summary: 'a row for each queue pair and completion queue too' },
   },
   examples: [
     { line: 'verbena top', note: 'A table that renews itself every second.' },

@@ -24,6 +24,7 @@ import {
   C_RECEIVED_BYTES,
   CQ_BIT_WORDS,
   CQ_BITS,
+  CQ_COUNTERS_F64,
   CQ_DEPTH,
   CQ_MODERATION_COUNT,
   CQ_MODERATION_PERIOD,
@@ -118,6 +119,7 @@ export class ShmCompletionQueue extends CompletionQueue {
     if (this.#bitmap) return;
     this.#bitmap = true;
     Atomics.or(this.#i32, this.at + CQ_WORD, KEEP_BITMAP);
+    this.device.barrier();
     this.#marked.fill(-1); // what was published before anybody kept the bitmap is found by one full look
   }
 
@@ -128,19 +130,17 @@ export class ShmCompletionQueue extends CompletionQueue {
     const capacity = wcs.capacity;
     let n = 0;
     while (n < capacity && this.#head !== this.#tail) this.#takeLocal(wcs, n++);
-    if (n === capacity) return n;
+    if (n < capacity) n = this.#bitmap ? this.#pollMarked(wcs, n) : this.#pollRings(wcs, n);
+    if (n > 0) this.#tally(wcs, n);
+    return n;
+  }
+
+  /** Looks into every ring, starting with another one each time a poll was filled. */
+  #pollRings(wcs: WorkCompletions, start: number): number {
+    const { capacity } = wcs;
     const rings = this.rings;
     const count = rings.length;
-    if (this.#bitmap) return this.#pollMarked(wcs, n);
-    if (count === 1) {
-      const ring = rings[0];
-      while (ring !== undefined && n < capacity) {
-        const qp = ring.take(wcs, n);
-        if (qp === undefined) return n;
-        n += this.#arrived(wcs, n, qp);
-      }
-      return n;
-    }
+    let n = start;
     for (let i = 0; i < count && n < capacity; i++) {
       const at = this.#turn + i;
       const ring = rings[at < count ? at : at - count];
@@ -150,8 +150,23 @@ export class ShmCompletionQueue extends CompletionQueue {
         n += this.#arrived(wcs, n, qp);
       }
     }
-    if (n === capacity && count > 0) this.#turn = (this.#turn + 1) % count;
+    if (n === capacity && count > 1) this.#turn = (this.#turn + 1) % count;
     return n;
+  }
+
+  /** Counts what a poll returns. */
+  #tally(wcs: WorkCompletions, n: number): void {
+    const f64 = this.device.f64;
+    const at = (this.at >> 1) + CQ_COUNTERS_F64;
+    let bytes = 0;
+    let errors = 0;
+    for (let i = 0; i < n; i++) {
+      bytes += wcs.byteLen[i];
+      if (wcs.status[i] !== 0) errors++;
+    }
+    f64[at] += n;
+    f64[at + 1] += bytes;
+    if (errors > 0) f64[at + 2] += errors;
   }
 
   #pollMarked(wcs: WorkCompletions, start: number): number {
@@ -185,10 +200,10 @@ export class ShmCompletionQueue extends CompletionQueue {
   /** A receive completion was taken into entry n. Returns 1, or 0 when it belongs to another queue (shared receive queues). */
   #arrived(wcs: WorkCompletions, n: number, qp: ShmQueuePair): number {
     const status = wcs.status[n];
-    qp.count(C_RECEIVED, 1);
-    if (status === 0) {
-      qp.count(C_RECEIVED_BYTES, wcs.byteLen[n]);
-    } else {
+    const { f64, counterAt: counters } = qp;
+    f64[counters + C_RECEIVED] += 1;
+    f64[counters + C_RECEIVED_BYTES] += wcs.byteLen[n];
+    if (status !== 0) {
       qp.count(C_ERRORS, 1);
       if (wcs.causeId[n] === 0) {
         wcs.causeId[n] = this.device.explain(status, qp, wcs.id[n], wcs.opcode[n]);
@@ -301,10 +316,10 @@ export class ShmCompletionQueue extends CompletionQueue {
     this.device.sleeping();
     if (this.#thread?.awake && !solicitedOnly) {
       Atomics.store(this.#i32, this.at + CQ_THREAD_ARMED, 1);
-      if (!this.#thread.awake) Atomics.or(this.#i32, this.at + CQ_WORD, ARMED_ANY);
-      return;
+      if (this.#thread.awake) return;
     }
     Atomics.or(this.#i32, this.at + CQ_WORD, solicitedOnly ? ARMED_SOLICITED : ARMED_ANY);
+    this.device.barrier();
   }
 
   moderate(moderation: Moderation): void {
@@ -349,6 +364,7 @@ export class ShmCompletionQueue extends CompletionQueue {
     Atomics.and(this.#i32, this.at + CQ_WORD, ~(ARMED_ANY | ARMED_SOLICITED));
     Atomics.store(this.#i32, this.at + CQ_THREAD_ARMED, 0);
     this.#thread?.traffic();
+    this.device.f64[(this.at >> 1) + CQ_COUNTERS_F64 + 3] += 1;
     this.signal();
   }
 

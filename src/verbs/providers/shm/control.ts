@@ -8,6 +8,7 @@ import { type Door, systemError } from './door.js';
 import {
   CONTROL_BYTES,
   CONTROL_NAME,
+  H_BARRIER,
   H_CONTROL_FD,
   H_ID_HI,
   H_ID_LO,
@@ -148,6 +149,7 @@ export class Control {
     i32[H_ID_HI] = this.id.idHi;
     const written = new TextEncoder().encodeInto(name, u8.subarray(NAME_BYTE, NAME_BYTE + NAME_MAX)).written;
     i32[H_NAME_LENGTH] = written;
+    i32[H_BARRIER] = door.asymmetric ? 1 : 0;
     i32[H_STATE] = STATE_LIVE;
     Atomics.store(i32, H_MAGIC, MAGIC);
   }

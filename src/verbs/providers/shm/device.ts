@@ -27,11 +27,12 @@ import { type Door, openDoor, systemError } from './door.js';
 import { EventQueue } from './event-queue.js';
 import {
   C_BYTES,
-  C_COPIED,
+  C_COPIED_OUT,
   C_ERRORS,
   C_OPERATIONS,
   C_SYSTEM_CALLS,
   CONTROL_BYTES,
+  CQ_DEPTH,
   CQ_MAX,
   H_ACKNOWLEDGED,
   H_ATTENTION,
@@ -236,6 +237,7 @@ export class ShmDevice implements Device {
 
   forgetCq(cq: ShmCompletionQueue): void {
     this.completionQueues.delete(cq);
+    this.i32[cq.at + CQ_DEPTH] = 0;
     this.cqPool.give(cq.number);
   }
 
@@ -454,6 +456,11 @@ export class ShmDevice implements Device {
     this.door.addon.ring();
   }
 
+  /** Orders what was stored before against plain loads of peers (ordering.ts). */
+  barrier(): void {
+    if (this.door.asymmetric) this.door.addon.barrier();
+  }
+
   // ---- deferred work ----
 
   /** A queue pair has pending requests. */
@@ -646,13 +653,13 @@ export class ShmDevice implements Device {
   counters(): Counters {
     const sum = (counter: number) => {
       let total = this.f64[H_RETIRED_F64 + counter];
-      for (const qp of this.queuePairs.values()) total += this.f64[qp.counters + counter];
+      for (const qp of this.queuePairs.values()) total += this.f64[qp.counterAt + counter];
       return total;
     };
     return {
       operations: sum(C_OPERATIONS),
       bytes: sum(C_BYTES),
-      bytesCopied: sum(C_COPIED),
+      bytesCopied: sum(C_BYTES) + sum(C_COPIED_OUT),
       systemCalls: sum(C_SYSTEM_CALLS),
       errors: sum(C_ERRORS),
     };

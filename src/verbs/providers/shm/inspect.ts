@@ -3,6 +3,7 @@
  */
 
 import { closeSync, fstatSync, openSync } from 'node:fs';
+import { type CounterTotals, ZERO_COUNTERS } from '../../../observe/counters.js';
 import { QP_TYPES, type QpType } from '../../opcode.js';
 import { QP_STATES, type QpState } from '../../qp-state.js';
 import { openDoor } from './door.js';
@@ -10,6 +11,14 @@ import {
   CONTROL_BYTES,
   COUNTER_NAMES,
   COUNTERS,
+  CQ_COUNTER_NAMES,
+  CQ_COUNTERS_F64,
+  CQ_DEPTH,
+  CQ_WORDS,
+  CQS,
+  H_CQ_HIGH,
+  H_ID_HI,
+  H_ID_LO,
   H_MAGIC,
   H_NAME_LENGTH,
   H_PID,
@@ -33,30 +42,41 @@ import {
 import { findContexts } from './multicast.js';
 import { Segment } from './segment.js';
 
-/** Totals since creation, by name. */
-export type ContextCounters = Readonly<Record<(typeof COUNTER_NAMES)[number], number>>;
-
 export interface QpView {
   readonly qpNum: number;
   readonly type: QpType;
   readonly state: QpState;
   readonly destQpNum: number;
-  readonly counters: ContextCounters;
+  readonly counters: CounterTotals;
+}
+
+export interface CqView {
+  readonly cqNum: number;
+  readonly depth: number;
+  /** Completions polled (operations), their bytes, errors, wake-ups (systemCalls). */
+  readonly counters: CounterTotals;
 }
 
 export interface ContextView {
+  /** Unique on this host, for as long as the context lives. */
+  readonly id: string;
   readonly pid: number;
   readonly threadId: number;
   readonly name: string;
   /** Bytes of shared segments it holds: arena and receive rings. */
   readonly segmentBytes: number;
   readonly queuePairs: readonly QpView[];
+  readonly completionQueues: readonly CqView[];
   /** All queue pairs together, the closed ones included. */
-  readonly totals: ContextCounters;
+  readonly totals: CounterTotals;
 }
 
-function readCounters(f64: Float64Array, at: number): ContextCounters {
-  return Object.fromEntries(COUNTER_NAMES.map((name, i) => [name, f64[at + i]])) as ContextCounters;
+function readCounters(f64: Float64Array, at: number): CounterTotals {
+  const { copiedOut, ...named } = Object.fromEntries(COUNTER_NAMES.map((name, i) => [name, f64[at + i]])) as Record<
+    (typeof COUNTER_NAMES)[number],
+    number
+  >;
+  return { ...named, bytesCopied: named.bytes + copiedOut };
 }
 
 /** Everything that stands in a control segment, or undefined when it is none any more. */
@@ -101,7 +121,17 @@ function view(segment: Segment): ContextView | undefined {
       counters: readCounters(f64, counters),
     });
   }
+  const completionQueues: CqView[] = [];
+  for (let cqNum = 0; cqNum < i32[H_CQ_HIGH]; cqNum++) {
+    const at = CQS + cqNum * CQ_WORDS;
+    const depth = i32[at + CQ_DEPTH];
+    if (depth === 0) continue;
+    const counters = CQ_COUNTER_NAMES.map((name, i) => [name, f64[(at >> 1) + CQ_COUNTERS_F64 + i]]);
+    completionQueues.push({ cqNum, depth, counters: { ...ZERO_COUNTERS, ...Object.fromEntries(counters) } });
+  }
   return {
+    id: `${i32[H_PID]}:${(i32[H_ID_HI] >>> 0).toString(16)}${(i32[H_ID_LO] >>> 0).toString(16).padStart(8, '0')}`,
+    completionQueues,
     pid: i32[H_PID],
     threadId: i32[H_THREAD],
     name: new TextDecoder().decode(u8.slice(NAME_BYTE, NAME_BYTE + i32[H_NAME_LENGTH])),

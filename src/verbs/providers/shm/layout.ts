@@ -40,6 +40,8 @@ export const H_ID_LO = 10;
 export const H_ID_HI = 11;
 /** Length of the name; its bytes stand at NAME_BYTE. */
 export const H_NAME_LENGTH = 12;
+/** 1: the owner calls membarrier when it arms a queue or revokes a key, so peers may use plain accesses (ordering.ts). */
+export const H_BARRIER = 13;
 export const NAME_BYTE = 64;
 export const NAME_MAX = 60;
 /** Counts everything the owner should look at; pollers load it every time. In a cache line of its own. */
@@ -99,6 +101,9 @@ export const CQ_READY = 6;
 export const CQ_THREAD_ARMED = 7;
 export const CQ_BITS = 16;
 export const CQ_BIT_WORDS = 32;
+/** Counters of the queue, floats in the order of CQ_COUNTER_NAMES. */
+export const CQ_COUNTERS_F64 = 24;
+export const CQ_COUNTER_NAMES = ['operations', 'bytes', 'errors', 'systemCalls'] as const;
 export const ARMED_ANY = 1;
 export const ARMED_SOLICITED = 2;
 export const KEEP_BITMAP = 4;
@@ -147,19 +152,11 @@ export const QP_REMOTE_FAULT = 24;
 /** Counters: COUNTERS floats from here. */
 export const QP_COUNTERS_F64 = 16;
 
-/** Order of the counters. */
-export const COUNTER_NAMES = [
-  'operations',
-  'bytes',
-  'bytesCopied',
-  'systemCalls',
-  'errors',
-  'received',
-  'receivedBytes',
-] as const;
+/** Order of the counters. `copiedOut` are the bytes that the receiver copied out of entries; every sent byte was copied once by its sender. */
+export const COUNTER_NAMES = ['operations', 'bytes', 'copiedOut', 'systemCalls', 'errors', 'received', 'receivedBytes'] as const;
 export const C_OPERATIONS = 0;
 export const C_BYTES = 1;
-export const C_COPIED = 2;
+export const C_COPIED_OUT = 2;
 export const C_SYSTEM_CALLS = 3;
 export const C_ERRORS = 4;
 export const C_RECEIVED = 5;

@@ -162,6 +162,7 @@ export class ShmMemoryRegion implements MemoryRegion {
     const { i32 } = this.#device;
     this.live = false;
     Atomics.store(i32, REGIONS + this.index * REGION_WORDS + MR_SERIAL, 0);
+    this.#device.barrier();
     this.#device.distrust(this);
     this.#device.finishTransfers();
     this.#waitForInitiators();

@@ -126,6 +126,8 @@ export class Peer {
   readonly f64: Float64Array;
   /** The same process: its private memory is ours too. */
   readonly sameProcess: boolean;
+  /** This process takes part in asymmetric barriers. */
+  readonly asymmetric: boolean;
   /** Descriptor that rings the peer's bell. */
   readonly bell: number;
   /** This context's entry in the peer's table of initiators: word index, and index + 1. */
@@ -165,6 +167,7 @@ export class Peer {
     this.startTime = control.f64[H_START_F64];
     this.sameProcess = id.pid === process.pid;
     this.bell = bell;
+    this.asymmetric = door.asymmetric;
   }
 
   /** How messages name it. */

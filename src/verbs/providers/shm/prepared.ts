@@ -13,7 +13,6 @@ import { ShmAddressHandle } from './address-handle.js';
 import type { ShmCompletionQueue } from './completion-queue.js';
 import {
   C_BYTES,
-  C_COPIED,
   C_OPERATIONS,
   IN_ANNOUNCE,
   QP_STATE,
@@ -158,10 +157,9 @@ export class ShmPreparedSend implements PreparedSend {
     const position = qp.sqPosted;
     qp.sqPosted = (position + 1) & 0x7fffffff;
     const f64 = qp.f64;
-    const at = qp.counters;
+    const at = qp.counterAt;
     f64[at + C_OPERATIONS] += 1;
     f64[at + C_BYTES] += length;
-    f64[at + C_COPIED] += length;
     if (--this.#countdown === 0) {
       this.#countdown = this.#every;
       this.#cq.push(qp, position, id, 0, this.#opcode, length, 0);
@@ -199,7 +197,8 @@ export class ShmPreparedSend implements PreparedSend {
     i32[slot + SLOT_BYTES] = length;
     i32[slot + SLOT_SRC_QP] = qp.qpNum;
     i32[slot + SLOT_QP] = target.qpNum;
-    Atomics.store(i32, slot, (position + 1) | 0);
+    if (target.relaxed) i32[slot] = (position + 1) | 0;
+    else Atomics.store(i32, slot, (position + 1) | 0);
     target.position = (position + 1) | 0;
     if ((TSO ? target.peer.i32[target.cqAt] : Atomics.load(target.peer.i32, target.cqAt)) !== 0)
       qp.notify(target, this.#solicited);
@@ -221,7 +220,8 @@ export class ShmPreparedSend implements PreparedSend {
     const peer = target.peer;
     const control = peer.i32;
     const announcement = peer.slot + IN_ANNOUNCE;
-    Atomics.store(control, announcement, ref.index + 1);
+    if (target.relaxed) control[announcement] = ref.index + 1;
+    else Atomics.store(control, announcement, ref.index + 1);
     if ((TSO ? control[ref.entry] : Atomics.load(control, ref.entry)) !== ref.serial) {
       Atomics.store(control, announcement, 0);
       return false;
@@ -265,7 +265,8 @@ export class ShmPreparedSend implements PreparedSend {
     i32[slot + SLOT_IMM] = this.imm;
     i32[slot + SLOT_SRC_QP] = qp.qpNum;
     i32[slot + SLOT_QP] = target.qpNum;
-    Atomics.store(i32, slot, (position + 1) | 0);
+    if (target.relaxed) i32[slot] = (position + 1) | 0;
+    else Atomics.store(i32, slot, (position + 1) | 0);
     target.position = (position + 1) | 0;
     if ((TSO ? target.peer.i32[target.cqAt] : Atomics.load(target.peer.i32, target.cqAt)) !== 0)
       qp.notify(target, this.#solicited);
@@ -282,7 +283,8 @@ export class ShmPreparedSend implements PreparedSend {
     const peer = target.peer;
     const control = peer.i32;
     const announcement = peer.slot + IN_ANNOUNCE;
-    Atomics.store(control, announcement, ref.index + 1);
+    if (target.relaxed) control[announcement] = ref.index + 1;
+    else Atomics.store(control, announcement, ref.index + 1);
     if ((TSO ? control[ref.entry] : Atomics.load(control, ref.entry)) !== ref.serial) {
       Atomics.store(control, announcement, 0);
       return false;

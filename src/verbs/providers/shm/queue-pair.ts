@@ -34,7 +34,6 @@ import { parseGid } from './control.js';
 import type { ShmDevice } from './device.js';
 import {
   C_BYTES,
-  C_COPIED,
   C_ERRORS,
   C_OPERATIONS,
   C_SYSTEM_CALLS,
@@ -116,7 +115,7 @@ export class ShmQueuePair extends QueuePair {
   readonly ring: ReceiveRing;
   /** Where this queue pair's counters and entry are. */
   readonly at: number;
-  readonly counters: number;
+  readonly counterAt: number;
   readonly f64: Float64Array;
   /** The peer of RC and UC. */
   target: Target | undefined;
@@ -162,7 +161,7 @@ export class ShmQueuePair extends QueuePair {
     if (!srq) this.ring.qp = this;
     if (srq) srq.users++;
     this.at = QPS + this.qpNum * QP_WORDS;
-    this.counters = (this.at >> 1) + QP_COUNTERS_F64;
+    this.counterAt = (this.at >> 1) + QP_COUNTERS_F64;
     const i32 = this.#i32;
     const life = i32[this.at + QP_LIFE];
     i32.fill(0, this.at, this.at + QP_WORDS);
@@ -207,7 +206,7 @@ export class ShmQueuePair extends QueuePair {
   }
 
   count(counter: number, by: number): void {
-    this.f64[this.counters + counter] += by;
+    this.f64[this.counterAt + counter] += by;
   }
 
   /** Publishes a state to peers under a new epoch. */
@@ -555,7 +554,6 @@ export class ShmQueuePair extends QueuePair {
   #count(request: SendRequest): void {
     this.count(C_OPERATIONS, 1);
     this.count(C_BYTES, request.length);
-    this.count(C_COPIED, request.length);
   }
 
   /** Whether the target is there and takes requests from this queue pair. */
@@ -1069,7 +1067,7 @@ export class ShmQueuePair extends QueuePair {
     this.#i32[this.at + QP_LIFE] = life + 1;
     this.pending.length = 0;
     this.device.settle(this);
-    for (let c = 0; c < COUNTERS; c++) this.f64[H_RETIRED_F64 + c] += this.f64[this.counters + c];
+    for (let c = 0; c < COUNTERS; c++) this.f64[H_RETIRED_F64 + c] += this.f64[this.counterAt + c];
     this.#send.users--;
     this.#recv.users--;
     this.pd.users--;

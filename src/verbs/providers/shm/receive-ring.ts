@@ -13,6 +13,7 @@ import type { RecvWorkRequest } from '../../work-request.js';
 import type { Block } from './arena.js';
 import type { ShmDevice } from './device.js';
 import {
+  C_COPIED_OUT,
   IN_PID,
   IN_START_F64,
   INITIATOR_WORDS,
@@ -233,9 +234,13 @@ export class ReceiveRing {
     wcs.srcQp[n] = i32[slot + SLOT_SRC_QP];
     wcs.flags[n] = (flags >>> 16) & (SLOT_WITH_IMM | SLOT_GRH);
     wcs.causeId[n] = 0;
-    if ((flags >>> 16) & SLOT_INLINE && byteLen > 0 && !this.#copyOut(slot, index, byteLen)) {
-      wcs.status[n] = STATUS.LOC_PROT_ERR;
-      wcs.byteLen[n] = 0;
+    if ((flags >>> 16) & SLOT_INLINE && byteLen > 0) {
+      if (this.#copyOut(slot, index, byteLen)) {
+        if (qp !== undefined) qp.f64[qp.counterAt + C_COPIED_OUT] += byteLen;
+      } else {
+        wcs.status[n] = STATUS.LOC_PROT_ERR;
+        wcs.byteLen[n] = 0;
+      }
     }
     if (this.shared) {
       this.#taken[index] = 1;

@@ -12,6 +12,7 @@ import {
   CQ_WORDS,
   CQS,
   H_ATTENTION,
+  H_BARRIER,
   QP_ACCESS,
   QP_CQ_RING,
   QP_DEST,
@@ -50,6 +51,8 @@ export class Target {
   readonly qpNum: number;
   /** Word index of the entry. */
   readonly at: number;
+  /** Both sides take part in asymmetric barriers: plain stores publish and announce (ordering.ts). */
+  readonly relaxed: boolean;
   /** State word under which the fields below were read; 0: not bound. */
   word = 0;
   type = -1;
@@ -82,6 +85,7 @@ export class Target {
   constructor(peer: Peer, qpNum: number) {
     this.peer = peer;
     this.qpNum = qpNum;
+    this.relaxed = peer.asymmetric && peer.i32[H_BARRIER] === 1;
     this.at = QPS + (qpNum < QP_MAX ? qpNum : 0) * QP_WORDS;
   }
 
