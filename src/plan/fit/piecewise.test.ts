@@ -61,7 +61,7 @@ test("NCCL's own model with 240 GB/s is 2.1 % low at 16 GiB and 3.9 % at 1 GiB o
   const rows = publishedTables[0].rows;
   assert.equal((error(rows[19]) * 100).toFixed(1), '-2.1');
   assert.equal((error(rows[15]) * 100).toFixed(1), '-3.9');
-  for (const row of rows.slice(0, 10)) assert.ok(error(row) < -0.3, `${row.bytes}: ${error(row)}`);
+  for (const row of rows.slice(0, 6)) assert.ok(error(row) < -0.5, `${row.bytes}: ${error(row)}`);
 });
 
 test('the ring bandwidth of all-reduce predicts all-gather and reduce-scatter within 2 %', () => {

@@ -32,21 +32,14 @@ export function makeRouter(network: Network, routing: Routing, options: RouterOp
   const seed = options.seed ?? 1;
   const table = new DistanceTable(network);
   const grid = network.grid;
-  const shortest = (source: number, target: number, choose: (vertex: number, count: number) => number): number[] => {
+  const shortest = (source: number, target: number, choose: Choice): number[] => {
     if (grid !== undefined) return gridPath(network, source, target);
     return table.path(source, target, choose);
   };
-  /** A digit of the destination per choice, so that the levels of a tree spread by different digits. */
-  const byDestination = (target: number) => {
-    let rest = target;
-    return (_vertex: number, count: number): number => {
-      const digit = rest % count;
-      rest = Math.floor(rest / count);
-      return digit;
-    };
-  };
-  const byHash = (source: number, target: number, flow: number) => (vertex: number, count: number) =>
-    mix(seed, source, target, flow * 65_537 + vertex) % count;
+  const hashed = (source: number, target: number, flow: number): Choice => ({
+    vertex: (vertex, count) => mix(seed, source, target, flow * 65_537 + vertex) % count,
+    link: (vertex, count) => mix(seed + 7, source, target, flow * 65_537 + vertex) % count,
+  });
   const switches = network.vertices - network.endpoints;
   const firstMiddle = switches > 0 ? network.endpoints : 0;
   const middles = switches > 0 ? switches : network.endpoints;
@@ -59,7 +52,7 @@ export function makeRouter(network: Network, routing: Routing, options: RouterOp
     route(source, target, flow = 0) {
       if (source === target) return [];
       if (routing === 'minimal') return shortest(source, target, byDestination(target));
-      const hash = byHash(source, target, flow);
+      const hash = hashed(source, target, flow);
       if (routing === 'ecmp') return shortest(source, target, hash);
       const middle = firstMiddle + (mix(seed + 1, source, target, flow) % middles);
       return joined(shortest(source, middle, hash), shortest(middle, target, hash));
@@ -75,6 +68,28 @@ export function makeRouter(network: Network, routing: Routing, options: RouterOp
       }
       return paths;
     },
+  };
+}
+
+/** How a router chooses: among the next vertices on a shortest path, then among parallel links to the one chosen. */
+interface Choice {
+  vertex(vertex: number, count: number): number;
+  link(vertex: number, count: number): number;
+}
+
+/**
+ * By digits of the destination: each choice of a vertex takes one, so the levels of a tree spread by different digits; parallel links look at the next digit without taking
+ * it, so that a bundle going down spreads like the bundle that came up.
+ */
+function byDestination(target: number): Choice {
+  let rest = target;
+  return {
+    vertex(_vertex, count) {
+      const digit = rest % count;
+      rest = Math.floor(rest / count);
+      return digit;
+    },
+    link: (_vertex, count) => rest % count,
   };
 }
 
@@ -101,7 +116,7 @@ class DistanceTable {
     this.#weight = network.role.map((role) => (role === global ? 3 : 1));
   }
 
-  path(source: number, target: number, choose: (vertex: number, count: number) => number): number[] {
+  path(source: number, target: number, choose: Choice): number[] {
     const { head, tail, outStart, outChannel } = this.#network;
     const last = this.#lastChannel(target);
     const goal = last < 0 ? target : tail[last];
@@ -113,17 +128,20 @@ class DistanceTable {
       path.push(leaving ^ 1);
       v = head[leaving ^ 1];
     }
+    const heads: number[] = [];
+    const parallel: number[] = [];
     while (v !== goal) {
-      let count = 0;
-      for (let i = outStart[v]; i < outStart[v + 1]; i++) if (this.#nearer(distance, v, outChannel[i])) count++;
-      if (count === 0) throw new PlanRefusal(`there is no way from vertex ${source} to vertex ${target}`);
-      let pick = choose(v, count);
-      for (let i = outStart[v]; ; i++) {
-        if (!this.#nearer(distance, v, outChannel[i]) || pick-- > 0) continue;
-        path.push(outChannel[i]);
-        v = head[outChannel[i]];
-        break;
+      heads.length = 0;
+      for (let i = outStart[v]; i < outStart[v + 1]; i++) {
+        const w = head[outChannel[i]];
+        if (this.#nearer(distance, v, outChannel[i]) && !heads.includes(w)) heads.push(w);
       }
+      if (heads.length === 0) throw new PlanRefusal(`there is no way from vertex ${source} to vertex ${target}`);
+      const next = heads[choose.vertex(v, heads.length)];
+      parallel.length = 0;
+      for (let i = outStart[v]; i < outStart[v + 1]; i++) if (head[outChannel[i]] === next) parallel.push(outChannel[i]);
+      path.push(parallel[choose.link(v, parallel.length)]);
+      v = next;
     }
     if (last >= 0) path.push(last);
     return path;

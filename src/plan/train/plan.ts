@@ -134,7 +134,7 @@ export function tensorExchange(
 }
 
 /** Seconds to hand one micro-batch to the next stage, the tensor ranks sharing the load. */
-function boundarySeconds(
+export function boundarySeconds(
   model: Model,
   cluster: Cluster,
   c: Pick<Required<PlanChoice>, 'tensor' | 'pipeline' | 'microBatch'>,

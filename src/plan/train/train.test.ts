@@ -2,12 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { simulatePipeline } from '../../schedule/pipeline.js';
 import { roofline } from '../cost/roofline.js';
+import { parseTopology } from '../topology/registry.js';
 import { a800Study } from './a800-study.js';
 import { deviceNamed, parseCluster } from './cluster.js';
 import { activationBytes, stateBytes } from './memory.js';
 import { parameters, parseModel, stepFlops } from './model.js';
 import { pipelineCost, pipelineNames } from './pipeline-cost.js';
 import { costPlan, tensorExchange } from './plan.js';
+import { simulatePlanTraffic } from './plan-traffic.js';
 import { searchPlans } from './search.js';
 
 const gpt3 = parseModel('gpt3-175b');
@@ -149,4 +151,25 @@ test('roofline: below the ridge memory binds, above computing, and a slow wire b
   assert.equal(roofline({ device, flops: 1e15, memoryBytes: 1e9 }).bound, 'compute');
   assert.equal(roofline({ device, flops: 1e12, memoryBytes: 1e9, wireBytes: 1e9 }).bound, 'wire');
   assert.equal(roofline({ device, flops: 1e12, memoryBytes: 1e11 }).attainableFlops, 10 * device.memoryBytesPerSecond);
+});
+
+test("a plan's traffic on a topology: tensor groups stay inside hosts, and gradients of all groups contend on a blocking tree but not on a full one", () => {
+  const cluster = parseCluster('dgx-a100:256');
+  const cost = costPlan(gpt3, cluster, { data: 4, tensor: 8, pipeline: 8, microBatch: 1, recompute: 'full' });
+  const parts = (text: string) => {
+    const { topology, parameters: sizes } = parseTopology(text);
+    return new Map(simulatePlanTraffic(gpt3, cluster, cost, topology.build(sizes)).map((part) => [part.name, part]));
+  };
+  const full = parts('leaf-spine:radix=16,leaves=4');
+  const tapered = parts('leaf-spine:radix=16,leaves=4,down=8,up=2');
+  assert.deepEqual([...full.keys()], ['tensor', 'boundary', 'data']);
+  const ratio = (map: typeof full, name: 'tensor' | 'data') => {
+    const part = map.get(name);
+    assert.ok(part !== undefined);
+    return part.simulatedSeconds / part.assumedSeconds;
+  };
+  assert.ok(Math.abs(ratio(full, 'tensor') - ratio(tapered, 'tensor')) < 1e-9, 'tensor groups stay inside their hosts');
+  assert.ok(Math.abs(ratio(full, 'data') - 1) < 0.05, `as assumed on a full network: ${ratio(full, 'data')}`);
+  assert.ok(ratio(tapered, 'data') > 2, `four times fewer uplinks: ${ratio(tapered, 'data')}`);
+  assert.throws(() => parts('leaf-spine:radix=8,leaves=2'), /8 endpoints and the cluster 32 hosts/);
 });

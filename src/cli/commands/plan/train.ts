@@ -1,13 +1,17 @@
 /** `verbena plan train`: every legal way to spread a model over a cluster, the best one, and why the others lost. */
 
 import { drawBars } from '../../../plan/report/bar-chart.js';
+import { drawNetwork } from '../../../plan/report/network-drawing.js';
 import type { Page, Section } from '../../../plan/report/page.js';
 import { formatSeconds } from '../../../plan/report/svg.js';
 import { drawPipeline } from '../../../plan/report/timeline-chart.js';
-import { parseCluster } from '../../../plan/train/cluster.js';
+import type { Network } from '../../../plan/topology/network.js';
+import { parseTopology } from '../../../plan/topology/registry.js';
+import { type Cluster, parseCluster } from '../../../plan/train/cluster.js';
 import { type Model, parameters, parseModel } from '../../../plan/train/model.js';
 import { pipelineNames } from '../../../plan/train/pipeline-cost.js';
 import type { PlanChoice, PlanCost, TensorSplit } from '../../../plan/train/plan.js';
+import { simulatePlanTraffic, type TrafficPart } from '../../../plan/train/plan-traffic.js';
 import { type SearchResult, searchPlans } from '../../../plan/train/search.js';
 import type { PipelineName } from '../../../schedule/pipeline.js';
 import { defineCommand } from '../../command.js';
@@ -30,6 +34,7 @@ export const trainCommand = defineCommand({
     schedules: { type: 'list', summary: 'pipeline schedules to try', choices: pipelineNames, default: pipelineNames },
     zero: { type: 'choice', summary: 'ZeRO stage', choices: ['0', '1', '2', '3'], default: '1' },
     split: { type: 'choice', summary: 'how tensors are split', choices: ['megatron', 'column'], default: 'megatron' },
+    topology: { type: 'string', summary: 'also simulate the best plan on this network of hosts, e.g. leaf-spine:radix=32' },
     top: { type: 'integer', summary: 'plans to show', default: 12, min: 1 },
     html: htmlOption,
   },
@@ -63,13 +68,32 @@ export const trainCommand = defineCommand({
       title,
       align: i >= 4 && i < head.length - 1 && i !== 5 && i !== 6 ? ('right' as const) : ('left' as const),
     }));
+    const traffic = options.topology === undefined ? undefined : trafficOf(options.topology, model, cluster, result.best);
     const text = [
       `${model.name}: ${grouped(parameters(model) / 1e9)} billion parameters, batch ${grouped(model.batch)} on ${cluster.name}: ${grouped(cluster.hosts * cluster.devicesPerHost)} x ${cluster.device.name}`,
       boxTable(columns, rows, style),
       `${grouped(result.considered)} plans considered, ${grouped(result.ranked.length)} shapes, ${grouped(result.ranked.filter(({ cost }) => cost.fits).length)} fit; computing at ${percent(cluster.computeEfficiency, 0)} of the peak, links at ${percent(cluster.linkEfficiency, 0)}`,
+      ...(traffic === undefined
+        ? []
+        : [
+            '',
+            `The best plan on ${traffic.network.name}, all groups at once:`,
+            boxTable(
+              trafficHead.map((title, i) => ({ title, align: i === 0 ? ('left' as const) : ('right' as const) })),
+              traffic.rows,
+              style,
+            ),
+          ]),
     ].join('\n');
-    const document = { model, cluster, best: result.best, considered: result.considered, plans: result.ranked };
-    return answer(options.html, { document, text, page: () => pageOf(model, cluster.name, result, rows) });
+    const document = {
+      model,
+      cluster,
+      best: result.best,
+      considered: result.considered,
+      plans: result.ranked,
+      traffic: traffic?.parts.map(({ channelBytes: _, ...part }) => part),
+    };
+    return answer(options.html, { document, text, page: () => pageOf(model, cluster.name, result, rows, traffic) });
   },
 });
 
@@ -108,7 +132,13 @@ function rowOf(cost: PlanCost, reason: string): string[] {
 
 const parts = ['compute', 'recompute', 'tensor', 'boundary', 'bubble', 'data'] as const;
 
-function pageOf(model: Model, cluster: string, result: SearchResult, rows: readonly string[][]): Page {
+function pageOf(
+  model: Model,
+  cluster: string,
+  result: SearchResult,
+  rows: readonly string[][],
+  traffic: Traffic | undefined,
+): Page {
   const { best } = result;
   const fitting = result.ranked.filter(({ cost }) => cost.fits).slice(0, 10);
   return {
@@ -155,6 +185,7 @@ function pageOf(model: Model, cluster: string, result: SearchResult, rows: reado
           },
         ],
       },
+      ...(traffic === undefined ? [] : [trafficSection(traffic)]),
       pipelineSection(),
       { heading: 'All shapes', tables: [{ head, rows, highlight: 0 }] },
     ],
@@ -182,3 +213,47 @@ const pipelineWords: Readonly<Record<PipelineName, string>> = {
   interleaved: 'Two parts of the model per stage: half the bubble, more activations, twice the traffic between stages.',
   'zb-h1': 'The weight half of backward fills the gaps: a third of the bubble, no more memory.',
 };
+
+interface Traffic {
+  readonly network: Network;
+  readonly parts: readonly TrafficPart[];
+  readonly rows: readonly string[][];
+}
+
+const trafficHead = ['one exchange', 'assumed by the plan', 'simulated, all groups at once', 'ratio'];
+
+const trafficWords: Readonly<Record<TrafficPart['name'], string>> = {
+  tensor: 'tensor: all-reduce of a micro-batch',
+  boundary: 'boundary: hand-over to the next stage',
+  data: 'data: all-reduce of the gradient',
+};
+
+function trafficOf(text: string, model: Model, cluster: Cluster, best: PlanCost): Traffic {
+  const { topology, parameters: sizes } = parseTopology(text);
+  const network = topology.build(sizes);
+  const parts = simulatePlanTraffic(model, cluster, best, network);
+  return {
+    network,
+    parts,
+    rows: parts.map((part) => [
+      trafficWords[part.name],
+      formatSeconds(part.assumedSeconds),
+      formatSeconds(part.simulatedSeconds),
+      `${(part.simulatedSeconds / part.assumedSeconds).toFixed(2)} x`,
+    ]),
+  };
+}
+
+function trafficSection(traffic: Traffic): Section {
+  return {
+    heading: `On ${traffic.network.name}`,
+    text: 'Every kind of exchange of the best plan, simulated with all its groups at once. The cost of the plan assumes that every device has its share of the NICs and nobody is in the way.',
+    tables: [{ head: trafficHead, rows: traffic.rows }],
+    figures: traffic.parts
+      .filter((part) => part.name !== 'tensor')
+      .map((part) => ({
+        svg: drawNetwork(traffic.network, { channelBytes: part.channelBytes, size: 520 }),
+        caption: trafficWords[part.name],
+      })),
+  };
+}
