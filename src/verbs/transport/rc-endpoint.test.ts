@@ -112,11 +112,7 @@ test('a lost packet is asked for again by one sequence NAK, and the rest follows
   pair.run();
   assert.deepEqual(statuses(pair.a), ['1:SUCCESS']);
   assert.deepEqual(pair.b.bytes.subarray(0, 2000), pair.a.bytes.subarray(0, 2000));
-  assert.equal(
-    pair.trace.filter((line) => line.startsWith('b>a')).length,
-    3,
-    'a NAK, and an acknowledge of the first and of the last',
-  );
+  assert.equal(pair.a.counters.sequenceNaks, 1);
   assert.equal(pair.a.counters.timeouts, 0);
 });
 
@@ -326,7 +322,28 @@ test('no more packets are outstanding than the window allows, and a long message
   assert.deepEqual(pair.b.bytes.subarray(0, 20_000), pair.a.bytes.subarray(0, 20_000));
 });
 
-test('draining finishes what was started, starts nothing, and resumes', () => {
+test('a loss makes the window small, and acknowledges make it grow again', () => {
+  const pair = Pair.rc({ window: 32 });
+  let lost = false;
+  pair.filter = (_from, p) => {
+    if (lost || p.psn !== 3) return true;
+    lost = true;
+    return false;
+  };
+  pair.a.post(WRITE, 1, 0, 32 * 256, remote(pair.b, 0));
+  pair.a.post(WRITE, 2, 0, 60_000, remote(pair.b, 0));
+  let most = 0;
+  let inFlight = 0;
+  pair.run(() => {
+    inFlight = (pair.a.endpoint as RcEndpoint).requester.inFlight;
+    if (lost && pair.a.counters.retransmitted > 0) most = Math.max(most, inFlight);
+    return pair.a.sent.length === 2;
+  });
+  assert.equal(pair.a.sent.length, 2);
+  assert.ok(most >= 20, `${most} packets were outstanding again`);
+});
+
+test('draining finishes what was posted, starts nothing after it, and resumes', () => {
   const pair = Pair.rc();
   pair.a.post(WRITE, 1, 0, 8, remote(pair.b, 0));
   pair.pump();

@@ -20,6 +20,9 @@
  * PSN past an unfinished READ says that the READ's own answer was lost: an implied NAK. At most one NAK per `una` and attempt is acted on,
  * so that late or duplicated answers do not use up retries.
  *
+ * Loss means that somebody's queue was full: a NAK halves the number of packets that may be outstanding, a timeout makes it one, and it
+ * grows by one for every full window that is acknowledged.
+ *
  * READ responses are placed by PSN, not by arrival, so a replay that starts in the middle needs no special case.
  */
 
@@ -61,8 +64,11 @@ export interface RequesterOwner {
 export class RcRequester {
   /** When `tick` wants to be called. */
   deadline = NEVER;
-  /** Packets outstanding at most; congestion control may change it. */
+  /** Packets outstanding at most; a provider may change it. */
   window: number;
+  /** Packets outstanding at most for now: less after every loss, one more for every full one that is acknowledged. */
+  private allowed: number;
+  private ackedSince = 0;
 
   private readonly queue: SendQueue;
   private readonly memory: TransportMemory;
@@ -110,7 +116,7 @@ export class RcRequester {
     this.owner = owner;
     this.counters = counters;
     this.settings = settings;
-    this.window = settings.window ?? DEFAULT_WINDOW;
+    this.window = this.allowed = settings.window ?? DEFAULT_WINDOW;
     this.out.migrated = true;
     this.out.partitionKey = settings.partitionKey ?? 0xffff;
     this.restart(settings.destQp, settings.sendPsn);
@@ -126,6 +132,7 @@ export class RcRequester {
     this.readsOutstanding = 0;
     this.rnrUntil = 0;
     this.hasGoneBack = false;
+    this.allowed = this.window;
     this.deadline = NEVER;
     this.out.destQp = destQp;
   }
@@ -193,7 +200,7 @@ export class RcRequester {
     const slot = q.slot(this.cursor);
     if (this.cursor === this.assigned && !this.start(slot)) return 0;
     const inFlight = psnDiff(this.cursorPsn, this.una);
-    if (inFlight >= this.window) return 0;
+    if (inFlight >= Math.min(this.window, this.allowed)) return 0;
     if (this.readsOutstanding > 0 && q.flags[slot] & SendFlag.fence && this.cursorPsn === q.firstPsn[slot]) return 0;
 
     const opcode = q.opcode[slot];
@@ -285,7 +292,8 @@ export class RcRequester {
     if (opcode <= SEND_WITH_IMM) p.opcode = Service.rc | sendOp(index, packets, opcode !== SEND);
     else p.opcode = Service.rc | writeOp(index, packets, opcode === RDMA_WRITE_WITH_IMM);
     this.sinceAck++;
-    p.ackRequest = isLast || this.asksAck || this.sinceAck >= PACKETS_PER_ACK || inFlight + 1 >= this.window;
+    p.ackRequest =
+      isLast || this.asksAck || this.sinceAck >= PACKETS_PER_ACK || inFlight + 1 >= Math.min(this.window, this.allowed);
     if (p.ackRequest) this.sinceAck = 0;
     p.solicited = isLast && (q.flags[slot] & SendFlag.solicited) !== 0;
     p.payloadLength = length;
@@ -350,6 +358,13 @@ export class RcRequester {
 
   /** `una` moves forward: the peer is alive, so retries are full again and the timer starts anew. */
   private progress(una: number, now: number): void {
+    if (this.allowed < this.window) {
+      this.ackedSince += psnDiff(una, this.una);
+      if (this.ackedSince >= this.allowed) {
+        this.ackedSince = 0;
+        this.allowed++;
+      }
+    }
     this.una = una;
     this.retriesLeft = this.settings.retryCount;
     this.rnrRetriesLeft = this.settings.rnrRetry;
@@ -442,17 +457,19 @@ export class RcRequester {
     }
     this.counters.timeouts++;
     this.hasGoneBack = false;
-    this.goBack(now);
+    this.goBack(now, true);
   }
 
   /** Starts again at `una`, once per `una` and attempt, and uses up a retry. */
-  private goBack(now: number): void {
+  private goBack(now: number, isTimeout = false): void {
     if (this.hasGoneBack || this.rnrUntil !== 0) return;
     if (this.retriesLeft-- === 0) {
       this.fail(STATUS.RETRY_EXC_ERR);
       return;
     }
     this.hasGoneBack = true;
+    this.allowed = isTimeout ? 1 : Math.max(1, Math.min(this.allowed, this.inFlight) >> 1);
+    this.ackedSince = 0;
     this.rewind();
     this.deadline = this.timeoutNs > 0 ? now + this.timeoutNs : NEVER;
   }

@@ -217,18 +217,26 @@ export class SimFabric {
       copies = fate.copies;
       if (fate.isCorrupt) this.corrupt(frame);
     }
-    for (let i = 1; i < copies; i++) this.launch(this.pool.copy(frame), now, 0);
-    this.launch(frame, now, delayNs);
+    for (let i = 1; i < copies; i++) this.launch(this.pool.copy(frame), 0);
+    this.launch(frame, delayNs);
   }
 
-  private launch(frame: Frame, now: number, delayNs: number): void {
-    const arrival = this.network.send(frame.from, frame.to, frame.length + WIRE_BYTES, now);
-    if (arrival === DROPPED) {
+  private launch(frame: Frame, delayNs: number): void {
+    frame.hop = 0;
+    frame.delayNs = delayNs;
+    this.forward(frame);
+  }
+
+  /** Over the next link. */
+  private forward(frame: Frame): void {
+    const at = this.network.pass(frame.from, frame.to, frame.hop, frame.length + WIRE_BYTES, this.clockNs);
+    if (at === DROPPED) {
       this.queueDrops++;
       this.pool.give(frame);
-    } else {
-      this.schedule(arrival + delayNs, frame);
+      return;
     }
+    frame.hop++;
+    this.schedule(frame.hop === 1 ? at + frame.delayNs : at, frame);
   }
 
   /** Seals the packet and flips one bit of it. */
@@ -243,6 +251,10 @@ export class SimFabric {
   }
 
   private arrive(frame: Frame): void {
+    if (frame.hop < this.network.hops(frame.from, frame.to)) {
+      this.forward(frame);
+      return;
+    }
     this.note(frame);
     const device = this.devices[frame.to];
     let isGood = !device.isDead;

@@ -14,6 +14,9 @@ export class Frame implements Happening {
   /** Number of the multicast group it was sent to, or -1. */
   group = -1;
   isCorrupt = false;
+  /** Links it has passed, and what the fault plan adds to its time. */
+  hop = 0;
+  delayNs = 0;
   private readonly arrived: (frame: Frame) => void;
 
   constructor(capacity: number, arrived: (frame: Frame) => void) {

@@ -1,12 +1,11 @@
 /**
- * The links of a simulated fabric: how long a packet takes, and whether a full queue drops it.
- *
- * A packet reserves every link of its path when it is sent: it waits until the link is free, occupies it for its length, and travels. So a
- * packet is one event, whatever the number of switches; links are served in the order of sending.
+ * The links of a simulated fabric: how long a packet takes on each, and whether a full queue drops it.
  *
  *     busyUntil ──┐
  *     now ────────┼── waits ──┼── on the wire: bytes / bandwidth ──┼── latency ──> next link
  *                 └ what waits is the queue: more than its capacity is dropped
+ *
+ * A packet asks for a link when it has arrived before it, so links are served in the order of arrival.
  */
 
 /** One direction of a link. */
@@ -28,10 +27,7 @@ export interface NetworkSpec {
 
 /** Every device has one link to and one from a single switch. Path: up-link of the sender, down-link of the receiver. */
 export function starNetwork(devices: number, link: LinkSpec = {}): NetworkSpec {
-  // The sender's own queue is its memory: it does not drop.
-  const up: LinkSpec = { ...link, queueBytes: Number.POSITIVE_INFINITY };
-  const links = Array.from({ length: 2 * devices }, (_, i) => (i % 2 === 0 ? up : link));
-  return { links, path: (from, to) => [2 * from, 2 * to + 1] };
+  return { links: Array<LinkSpec>(2 * devices).fill(link), path: (from, to) => [2 * from, 2 * to + 1] };
 }
 
 class Link {
@@ -63,32 +59,30 @@ export class Network {
     for (const one of spec?.links ?? []) this.links.push(new Link(one));
   }
 
-  /** Sends `bytes` at `now` and returns when they arrive, an integer, or `DROPPED`. A device reaches itself through its own two links. */
-  send(from: number, to: number, bytes: number, now: number): number {
-    if (this.spec === undefined) {
-      const at = this.pass(2 * from, bytes, now, true);
-      return this.pass(2 * to + 1, bytes, at, false);
-    }
+  /** How many links lie between two devices. A device reaches itself through its own links. */
+  hops(from: number, to: number): number {
+    return this.spec === undefined ? 2 : this.path(from, to).length;
+  }
+
+  /** Passes `bytes` over link number `hop` of the path and returns when they are at its end, an integer, or `DROPPED`. */
+  pass(from: number, to: number, hop: number, bytes: number, now: number): number {
+    const index = this.spec === undefined ? (hop === 0 ? 2 * from : 2 * to + 1) : this.path(from, to)[hop];
+    while (this.links.length <= index) this.links.push(new Link(this.link));
+    const link = this.links[index];
+    const start = Math.max(now, link.busyUntil);
+    // Before its own first link a packet waits in the sender's memory, which does not drop.
+    if (hop > 0 && start - now > link.queueNs) return DROPPED;
+    link.busyUntil = start + Math.ceil(bytes * link.nsPerByte);
+    return link.busyUntil + link.latencyNs;
+  }
+
+  private path(from: number, to: number): readonly number[] {
     const key = from * 0x100000 + to;
     let path = this.paths.get(key);
     if (path === undefined) {
-      path = this.spec.path(from, to);
+      path = (this.spec as NetworkSpec).path(from, to);
       this.paths.set(key, path);
     }
-    let at = now;
-    for (let i = 0; i < path.length && at !== DROPPED; i++) at = this.pass(path[i], bytes, at, i === 0);
-    return at;
-  }
-
-  private pass(index: number, bytes: number, now: number, isFirst: boolean): number {
-    let link = this.links[index];
-    if (link === undefined) {
-      while (this.links.length <= index) this.links.push(new Link(this.link));
-      link = this.links[index];
-    }
-    const start = Math.max(now, link.busyUntil);
-    if (!isFirst && start - now > link.queueNs) return DROPPED;
-    link.busyUntil = start + Math.ceil(bytes * link.nsPerByte);
-    return link.busyUntil + link.latencyNs;
+    return path;
   }
 }
