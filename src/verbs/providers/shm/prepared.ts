@@ -201,7 +201,7 @@ export class ShmPreparedSend implements PreparedSend {
     else Atomics.store(i32, slot, (position + 1) | 0);
     target.position = (position + 1) | 0;
     if ((TSO ? target.peer.i32[target.cqAt] : Atomics.load(target.peer.i32, target.cqAt)) !== 0)
-      qp.notify(target, this.#solicited);
+      qp.initiator.notify(target, this.#solicited);
     return true;
   }
 
@@ -269,7 +269,7 @@ export class ShmPreparedSend implements PreparedSend {
     else Atomics.store(i32, slot, (position + 1) | 0);
     target.position = (position + 1) | 0;
     if ((TSO ? target.peer.i32[target.cqAt] : Atomics.load(target.peer.i32, target.cqAt)) !== 0)
-      qp.notify(target, this.#solicited);
+      qp.initiator.notify(target, this.#solicited);
   }
 
   #atomic(qp: ShmQueuePair, target: Target, offset: number, remoteAddr: number): boolean {

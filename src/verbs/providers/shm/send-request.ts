@@ -35,4 +35,16 @@ export class SendRequest {
   tries = 0;
   nextTry = 0;
   waitingFor = 0;
+
+  /** The payload: what was taken at post, or a copy of the list. */
+  bytes(): Uint8Array {
+    if (this.snapshot) return this.snapshot;
+    const bytes = new Uint8Array(this.length);
+    let at = 0;
+    for (const { region, offset, length } of this.pieces) {
+      bytes.set(region.u8.subarray(region.start + offset, region.start + offset + length), at);
+      at += length;
+    }
+    return bytes;
+  }
 }
