@@ -139,10 +139,10 @@ export interface Context<O extends OptionSpecs = OptionSpecs> {
 export interface Outcome {
   /** What `--json` prints. */
   readonly document: unknown;
-  /** What a person reads; printed with a newline at the end. Called only when needed if it is a function. */
+  /** What a person reads; printed with a newline at the end, '' not at all. Called only when needed if it is a function. */
   readonly text: string | (() => string);
-  /** 0: done; 1: it ran and the answer is a failure. Default 0. */
-  readonly exitCode?: 0 | 1;
+  /** 0: done; 1: it ran and the answer is a failure; others: that of a program it ran. Default 0. */
+  readonly exitCode?: number;
 }
 
 export interface Command<O extends OptionSpecs = OptionSpecs> {

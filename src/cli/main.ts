@@ -43,6 +43,7 @@ class Runner {
   }
 
   #print(text: string): void {
+    if (text === '') return;
     this.#streams.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
   }
 

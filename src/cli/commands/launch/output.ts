@@ -1,0 +1,40 @@
+/** Where the lines of ranks go: to the terminal with a prefix, or into one file a rank. */
+
+import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Style } from '../../style.js';
+
+export interface Output {
+  line(rank: number, stream: 'stdout' | 'stderr', line: string): void;
+  close(): void;
+}
+
+const COLOURS = ['cyan', 'green', 'yellow', 'magenta', 'blue'] as const;
+
+/** '[ 3] ' with as many columns for every rank, in a colour of its own. */
+export function prefixOf(rank: number, size: number, style: Style): string {
+  const width = String(size - 1).length;
+  return `${style[COLOURS[rank % COLOURS.length]](`[${String(rank).padStart(width)}]`)} `;
+}
+
+/** Prefixed lines: stdout of ranks to `out`, stderr to `err`. */
+export function prefixedOutput(size: number, style: Style, out: (line: string) => void, err: (line: string) => void): Output {
+  const prefixes = Array.from({ length: size }, (_, rank) => prefixOf(rank, size, style));
+  return {
+    line: (rank, stream, line) => (stream === 'stdout' ? out : err)(prefixes[rank] + line),
+    close() {},
+  };
+}
+
+/** `rank-3.log` for each rank in a directory that is made; both streams, as they come. */
+export function directoryOutput(directory: string, size: number): Output {
+  mkdirSync(directory, { recursive: true });
+  const width = String(size - 1).length;
+  const files = Array.from({ length: size }, (_, rank) =>
+    openSync(join(directory, `rank-${String(rank).padStart(width, '0')}.log`), 'w'),
+  );
+  return {
+    line: (rank, _stream, line) => void writeSync(files[rank], `${line}\n`),
+    close: () => files.forEach(closeSync),
+  };
+}

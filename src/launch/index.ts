@@ -1,0 +1,12 @@
+export { type ConnectivityOptions, type ConnectivityResult, connectivityError, type PathResult } from './connectivity.js';
+export type { Host } from './discovery.js';
+export { type LaunchEnvironment, type Launcher, readEnvironment } from './environment.js';
+export { LaunchError, type LaunchErrorCode } from './errors.js';
+export { type AddressCandidate, explainAddresses, type HostAddress } from './interfaces.js';
+export type { Liveness, LostRank } from './liveness.js';
+export type { HostIdentity, Member, Nic } from './member.js';
+export { type Candidate, explainSelection, type Pair, type Selection, selectProvider, type Verdict } from './selector.js';
+export { FileStore, type FileStoreOptions } from './store/file-store.js';
+export type { BarrierOptions, Store, WaitOptions } from './store/store.js';
+export type { WaitRegistry } from './waits.js';
+export { type InitOptions, init, type World } from './world.js';

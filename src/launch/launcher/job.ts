@@ -1,0 +1,293 @@
+/**
+ * A job: N ranks from start to end.
+ *
+ * The coordinator stands first, then all ranks start at once. The first rank that fails is named with its last lines; the others get SIGTERM and, after the grace time,
+ * SIGKILL. Whatever happens, `runJob` returns only when no process of the job is left.
+ */
+
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Readable } from 'node:stream';
+import { Coordinator } from '../coordinator.js';
+import { LaunchError } from '../errors.js';
+import { machineId } from '../host.js';
+import { stallReport } from '../stall-report.js';
+import { makeSecret } from '../store/authentication.js';
+import { packageVersion } from '../version.js';
+import { type Binding, cpusFor } from './binding.js';
+import {
+  exitCodeOf,
+  exitInWords,
+  type RankExit,
+  type RankHandle,
+  type RankSpec,
+  startRank,
+  type TakeLine,
+} from './rank-process.js';
+
+export interface JobOptions {
+  readonly size: number;
+  readonly script: string;
+  readonly args: readonly string[];
+  /** Options of node before the script, such as those that run TypeScript. */
+  readonly execArgv: readonly string[];
+  readonly cwd: string;
+  /** Environment of the ranks, before Verbena's own variables. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The whole job ends after this, ms; 0: never. */
+  readonly timeoutMs: number;
+  /** How often the job is started again when a rank failed. */
+  readonly restarts: number;
+  readonly binding: Binding;
+  /** Ranks have this long between SIGTERM (or a forwarded signal) and SIGKILL, ms. */
+  readonly graceMs: number;
+  /** Ranks per virtual host, one number a host; undefined: none. */
+  readonly virtualHosts: readonly number[] | undefined;
+  /** The others go on when a rank fails. */
+  readonly keepGoing: boolean;
+  /** Port of the store; 0: any free one. */
+  readonly port: number;
+  /** For rank 0. */
+  readonly stdin: Readable | undefined;
+  takeLine: TakeLine;
+  /** A line about the job itself. */
+  tell(line: string): void;
+}
+
+export interface RankResult {
+  readonly rank: number;
+  readonly pid: number;
+  readonly host: string;
+  readonly code: number | null;
+  readonly signal: string | null;
+  /** Whether it had called init(). */
+  readonly joined: boolean;
+}
+
+export interface JobResult {
+  readonly exitCode: number;
+  readonly ranks: readonly RankResult[];
+  /** The first rank that failed, in words, with its last lines. */
+  readonly failure: { readonly rank: number; readonly reason: string; readonly lastLines: readonly string[] } | undefined;
+  /** What ended the job from outside: a signal, or the timeout. */
+  readonly ended: string | undefined;
+  readonly restarts: number;
+}
+
+/** Lines of a failing rank that are repeated. */
+const LAST_LINES = 20;
+
+/** The last lines of a rank, whatever the stream. */
+class Tail {
+  readonly #lines: string[] = [];
+
+  push(line: string): void {
+    this.#lines.push(line);
+    if (this.#lines.length > LAST_LINES) this.#lines.shift();
+  }
+
+  get lines(): string[] {
+    return [...this.#lines];
+  }
+}
+
+/** One start of the job. */
+class Attempt {
+  readonly #options: JobOptions;
+  readonly #restart: number;
+  readonly #coordinator: Coordinator;
+  readonly #handles: RankHandle[] = [];
+  readonly #tails: Tail[];
+  readonly #results = new Map<number, RankResult>();
+  readonly #secret: string;
+  readonly #job = randomBytes(8).toString('hex');
+  #failure: JobResult['failure'];
+  #failureCode = 0;
+  #ended: string | undefined;
+  #endCode = 0;
+  #killTimer: NodeJS.Timeout | undefined;
+
+  private constructor(options: JobOptions, restart: number, secret: string, coordinator: Coordinator) {
+    this.#options = options;
+    this.#restart = restart;
+    this.#secret = secret;
+    this.#coordinator = coordinator;
+    this.#tails = Array.from({ length: options.size }, () => new Tail());
+  }
+
+  static async open(options: JobOptions, restart: number): Promise<Attempt> {
+    const secret = makeSecret();
+    const coordinator = await Coordinator.listen({
+      size: options.size,
+      secret,
+      version: packageVersion(),
+      port: options.port,
+      machine: machineId(),
+      confirmMs: 100,
+      log: options.tell,
+    });
+    return new Attempt(options, restart, secret, coordinator);
+  }
+
+  async run(): Promise<JobResult> {
+    const { size, timeoutMs, stdin } = this.#options;
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      const ends: Promise<void>[] = [];
+      for (let rank = 0; rank < size && this.#ended === undefined; rank++) {
+        const handle = await startRank(this.#spec(rank), hostname(), (...line) => this.#line(...line));
+        this.#handles.push(handle);
+        ends.push(handle.exited.then((exit) => this.#exit(handle, exit)));
+      }
+      if (timeoutMs > 0) timer = setTimeout(() => void this.#late(), timeoutMs);
+      const first = this.#handles[0]?.stdin;
+      if (stdin && first) stdin.pipe(first);
+      await Promise.all(ends);
+    } catch (error) {
+      for (const handle of this.#handles) handle.signal('SIGKILL');
+      await Promise.all(this.#handles.map(({ exited }) => exited));
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      clearTimeout(this.#killTimer);
+      stdin?.unpipe();
+      this.#coordinator.close();
+    }
+    return {
+      exitCode: this.#ended ? this.#endCode : this.#failureCode,
+      ranks: [...this.#results.values()].sort((a, b) => a.rank - b.rank),
+      failure: this.#failure,
+      ended: this.#ended,
+      restarts: this.#restart,
+    };
+  }
+
+  /** Passes a signal on; one that asks for an end is followed by SIGKILL after the grace time. */
+  signal(signal: NodeJS.Signals, code: number): void {
+    if (signal === 'SIGUSR2') {
+      for (const handle of this.#handles) handle.signal(signal);
+      return;
+    }
+    this.#ended ??= signal;
+    this.#endCode ||= code;
+    this.#end(signal, -1);
+  }
+
+  #spec(rank: number): RankSpec {
+    const { size, virtualHosts, env, execArgv, script, args, cwd, binding, stdin } = this.#options;
+    const { host, localRank, localSize } = placeOf(rank, size, virtualHosts);
+    return {
+      rank,
+      script,
+      args,
+      execArgv,
+      cwd,
+      cpus: cpusFor(binding, rank, size),
+      handOver: { secret: this.#secret },
+      stdin: stdin !== undefined && rank === 0,
+      env: {
+        ...env,
+        VERBENA_SECRET: undefined,
+        VERBENA_RANK: String(rank),
+        VERBENA_SIZE: String(size),
+        VERBENA_LOCAL_RANK: String(localRank),
+        VERBENA_LOCAL_SIZE: String(localSize),
+        VERBENA_STORE: `127.0.0.1:${this.#coordinator.port}`,
+        VERBENA_JOB: this.#job,
+        VERBENA_RESTART: String(this.#restart),
+        VERBENA_VIRTUAL_HOST: virtualHosts ? String(host) : undefined,
+        RANK: String(rank),
+        WORLD_SIZE: String(size),
+        LOCAL_RANK: String(localRank),
+        LOCAL_WORLD_SIZE: String(localSize),
+      },
+    };
+  }
+
+  #line(rank: number, stream: 'stdout' | 'stderr', line: string): void {
+    this.#tails[rank].push(line);
+    this.#options.takeLine(rank, stream, line);
+  }
+
+  #exit(handle: RankHandle, exit: RankExit): void {
+    const { rank, pid, host } = handle;
+    const joined = this.#coordinator.hasJoined(rank);
+    this.#results.set(rank, { rank, pid, host, ...exit, joined });
+    if (exitCodeOf(exit) === 0) {
+      this.#coordinator.left(rank);
+      return;
+    }
+    this.#coordinator.lost(rank, exitInWords(exit));
+    if (this.#ended !== undefined || (this.#failure && !this.#options.keepGoing)) return;
+    const reason = `rank ${rank} (pid ${pid} on ${host}) ${exitInWords(exit)}${joined ? '' : ' before it called init()'}`;
+    const { lines } = this.#tails[rank];
+    this.#options.tell(
+      lines.length > 0
+        ? `${reason}; its last lines:\n${lines.map((line) => `    | ${line}`).join('\n')}`
+        : `${reason}; it wrote nothing`,
+    );
+    if (this.#failure) return;
+    this.#failure = { rank, reason, lastLines: lines };
+    this.#failureCode = exitCodeOf(exit);
+    const others = this.#handles.filter(({ rank: other }) => !this.#results.has(other)).length;
+    if (this.#options.keepGoing || others === 0) return;
+    this.#options.tell(
+      `ending the other ${others === 1 ? 'rank' : `${others} ranks`}, with SIGKILL after ${this.#options.graceMs} ms`,
+    );
+    this.#end('SIGTERM', rank);
+  }
+
+  #end(signal: NodeJS.Signals, except: number): void {
+    for (const handle of this.#handles) if (handle.rank !== except && !this.#results.has(handle.rank)) handle.signal(signal);
+    this.#killTimer ??= setTimeout(() => {
+      for (const handle of this.#handles) if (!this.#results.has(handle.rank)) handle.signal('SIGKILL');
+    }, this.#options.graceMs);
+  }
+
+  async #late(): Promise<void> {
+    if (this.#ended !== undefined || this.#failure) return;
+    this.#ended = 'timeout';
+    this.#endCode = 124;
+    const where = stallReport(await this.#coordinator.whereabouts());
+    this.#options.tell(`the job did not end within ${this.#options.timeoutMs} ms and is ended now\n${where}`);
+    this.#end('SIGTERM', -1);
+  }
+}
+
+function placeOf(rank: number, size: number, virtualHosts: readonly number[] | undefined) {
+  let first = 0;
+  for (const [host, localSize] of (virtualHosts ?? [size]).entries()) {
+    if (rank < first + localSize) return { host, localRank: rank - first, localSize };
+    first += localSize;
+  }
+  throw new LaunchError('LAUNCH_INVALID', `virtual hosts have room for ${first} ranks, and there is a rank ${rank}`);
+}
+
+/** A job that runs. */
+export interface RunningJob {
+  /** Passes a signal on to all ranks. `code`: the exit code of a job that it ended. */
+  signal(signal: NodeJS.Signals, code: number): void;
+  readonly result: Promise<JobResult>;
+}
+
+/** Starts a job. `result` rejects with LAUNCH_PORT_IN_USE or LAUNCH_HOST when it cannot be started. */
+export function startJob(options: JobOptions): RunningJob {
+  let attempt: Attempt | undefined;
+  let ended: { signal: NodeJS.Signals; code: number } | undefined;
+  const run = async (): Promise<JobResult> => {
+    for (let restart = 0; ; restart++) {
+      attempt = await Attempt.open(options, restart);
+      if (ended) attempt.signal(ended.signal, ended.code);
+      const result = await attempt.run();
+      if (result.exitCode === 0 || result.ended !== undefined || restart >= options.restarts) return result;
+      options.tell(`starting again, restart ${restart + 1} of ${options.restarts}`);
+    }
+  };
+  return {
+    signal(signal, code) {
+      if (signal !== 'SIGUSR2') ended ??= { signal, code };
+      attempt?.signal(signal, code);
+    },
+    result: run(),
+  };
+}
