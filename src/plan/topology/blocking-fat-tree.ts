@@ -52,7 +52,8 @@ export const blockingFatTree: Topology = {
     const n = leaves * down;
     const uplinks = leaves * up;
     const aggregation = Math.ceil(uplinks / (radix / 2));
-    const core = Math.ceil(uplinks / radix);
+    const pods = leaves / (radix / 2);
+    const core = Number.isInteger(pods) ? up * Math.ceil(pods / 2) : Math.ceil(uplinks / radix);
     const cut = (n / 2) * Math.min(1, up / down);
     return {
       topology: 'blocking-fat-tree',
@@ -113,7 +114,7 @@ export const blockingFatTree: Topology = {
     const step = levels === 2 ? 1 : radix / 2;
     if (levels === 3 && leaves + step > radix ** 2 / 2) {
       return {
-        parameters: { radix: radix + 2, down, up: radix + 2 - down, levels, leaves },
+        parameters: { radix: radix + 2, down: down + 1, up: radix + 1 - down, levels, leaves },
         movedLinks: leaves * (down + up),
         keepsSwitches: false,
         description: `full: switches of ${radix + 2} ports throughout`,

@@ -29,7 +29,7 @@ export const fatTree: Topology = {
   name: 'fat-tree',
   summary: 'folded Clos of one switch size, non-blocking; the usual answer up to some ten thousand endpoints',
   parameters: [
-    { name: 'radix', meaning: 'ports per switch, even', minimum: 2 },
+    { name: 'radix', meaning: 'ports per switch, even', minimum: 4 },
     { name: 'levels', meaning: 'levels of switches', minimum: 2, default: 3 },
     { name: 'pods', meaning: 'pods in place (three levels only)', minimum: 1, default: (given) => given['radix'] as number },
   ],
@@ -118,7 +118,7 @@ export const fatTree: Topology = {
       );
     const pods = Math.ceil(endpoints / (k ** 2 / 4));
     if (pods > 1) return { radix: k, levels: 3, pods };
-    const least = Math.max(2, 2 * Math.ceil(Math.cbrt(4 * endpoints) / 2 - 1e-9)); // one pod would do: smaller switches
+    const least = Math.max(4, 2 * Math.ceil(Math.cbrt(4 * endpoints) / 2 - 1e-9)); // one pod would do: smaller switches
     return { radix: least, levels: 3, pods: Math.ceil(endpoints / (least ** 2 / 4)) };
   },
 };

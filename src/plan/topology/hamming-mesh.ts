@@ -92,17 +92,19 @@ export const hammingMesh: Topology = {
   grow(given): GrowthStep {
     const parameters = check(given);
     const [a, b, x, y, radix] = ['a', 'b', 'x', 'y', 'radix'].map((name) => scalar(parameters, name));
-    const next = x <= y ? { a, b, x: x + 1, y, radix } : { a, b, x, y: y + 1, radix };
-    const before = line(2 * Math.min(x, y), radix).levels;
-    const after = line(2 * (Math.min(x, y) + 1), radix).levels;
+    const longer = 2 * (Math.min(x, y) + 1);
+    const full = longer > (radix * radix) / 2;
+    const next = { a, b, x: x <= y ? x + 1 : x, y: x <= y ? y : y + 1, radix: full ? radix + 2 : radix };
+    const restructured = full || line(longer - 2, radix).levels !== line(longer, radix).levels;
     return {
       parameters: next,
-      movedLinks: before === after ? 0 : 2 * x * y * (x <= y ? b : a),
-      keepsSwitches: true,
-      description:
-        before === after
-          ? 'one column of boards more; each row line gets two cables per board'
-          : 'line switches are full: a second level in every line',
+      movedLinks: restructured ? 2 * x * y * (x <= y ? b : a) : 0,
+      keepsSwitches: !full,
+      description: full
+        ? `lines are full: line switches of ${radix + 2} ports throughout`
+        : restructured
+          ? 'line switches are full: a second level in every line'
+          : 'one line of boards more; each line it joins gets two cables per board',
     };
   },
 

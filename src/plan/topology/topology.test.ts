@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { PlanRefusal } from '../refusal.js';
 import { bisectionUpperBound, exactBisection } from './bisection.js';
 import { cableClasses, degree, linkRoles, type Network, walkedDiameter } from './network.js';
+import { growthCost } from './price.js';
 import { parseTopology, topologies } from './registry.js';
 import type { TopologyFigures } from './topology.js';
 
@@ -184,6 +186,35 @@ test('every topology grows by its next step, and the step adds endpoints', () =>
       parameters = step.parameters;
     }
   }
+});
+
+test('whatever size and radix are asked for, a fitted network holds the endpoints, keeps to the radix, matches its graph and can grow, or is refused with a reason', () => {
+  let built = 0;
+  for (const radix of [3, 4, 6, 8, 16, 36]) {
+    for (const endpoints of [2, 5, 16, 31, 64, 100]) {
+      for (const topology of topologies) {
+        const what = `${topology.name} for ${endpoints} endpoints, radix ${radix}`;
+        let figures: TopologyFigures;
+        let network: Network;
+        try {
+          figures = topology.figures(topology.fit(endpoints, radix));
+          network = topology.build(figures.parameters);
+        } catch (error) {
+          assert.ok(error instanceof PlanRefusal, `${what}: ${error}`);
+          continue;
+        }
+        built++;
+        assert.ok(figures.endpoints >= endpoints, what);
+        assert.ok(figures.radix <= radix || figures.switchSizes.length === 0, what);
+        assert.equal(network.links, figures.links.total, `${what}: links`);
+        if (figures.switchSizes.length > 0)
+          assert.equal(network.vertices - network.endpoints, figures.switches, `${what}: switches`);
+        assert.ok(walkedDiameter(network) <= figures.diameter.cables, `${what}: diameter`);
+        assert.ok(growthCost(topology, figures.parameters).addedEndpoints > 0, `${what}: growth`);
+      }
+    }
+  }
+  assert.ok(built > 300, String(built));
 });
 
 test('illegal parameters are refused with the reason and the nearest legal value', () => {
