@@ -10,6 +10,8 @@
  *   host with ranks a b | c d  (NICs 0 near a b, 1 near c d)     ring 0:  .. → a ─ c ─ d ─ b → ..     ring 1:  .. → c ─ a ─ b ─ d → ..
  */
 
+import { relabel } from '../schedule/compose.js';
+import type { Schedule } from '../schedule/schedule.js';
 import { distance, type Topology } from '../schedule/topology.js';
 
 /** Ranks in the order of one ring. */
@@ -42,6 +44,16 @@ export function treeOrder(topology: Topology, root = 0): number[] {
     order.push(...ranks);
   }
   return order;
+}
+
+/** The schedule with its positions laid along the ring order of the topology, where one is known: neighbours in rank become neighbours in place. */
+export function inRingOrder(schedule: Schedule, topology: Topology | undefined): Schedule {
+  return topology === undefined ? schedule : relabel(schedule, ringOrder(topology));
+}
+
+/** The same for rooted schedules: made for root 0 and laid along the tree order, or made for the root as it is. */
+export function rootedInOrder(root: number, topology: Topology | undefined, make: (root: number) => Schedule): Schedule {
+  return topology === undefined ? make(root) : relabel(make(0), treeOrder(topology, root));
 }
 
 /** Edges of a cyclic order that leave a host; the figure `explain` prints. */

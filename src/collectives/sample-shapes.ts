@@ -20,7 +20,7 @@ export function sampleShapes(algorithm: Algorithm, size: number): Shape[] {
     : [undefined];
   const radix = algorithm.name === 'in-network' ? (few ? [16] : [2, 3, 16]) : [undefined];
   const invented = sampleTopologies(size);
-  const topologies = few ? [invented[0], invented[size % 2 === 0 ? 3 : 4]] : invented;
+  const topologies = few ? [invented[0], invented[invented.length - 1 - (size % 2)]] : invented;
   const base: Shape = { size, bytes: 8 * size };
   return [base]
     .flatMap((shape) => roots.map((root): Shape => ({ ...shape, root })))
@@ -47,9 +47,9 @@ export function sampleTopologies(size: number): Topology[] {
 
 function topologiesFor(algorithm: Algorithm, size: number, topologies: readonly Topology[]): (Topology | undefined)[] {
   if (algorithm.supports({ size, bytes: 0 }) !== true) return size > 33 ? topologies.slice(0, 1) : [...topologies];
-  // Only the order of ranks depends on it: small sizes show that.
-  const ordered = algorithm.name === 'ring' || algorithm.name === 'chain';
-  return ordered && size <= 12 ? [undefined, ...topologies] : [undefined];
+  // Only the order of ranks depends on it: ranks dealt to hosts like cards show that.
+  const dealt = topologies.find(({ ranksPerHost }) => ranksPerHost === undefined);
+  return size <= 9 && dealt !== undefined ? [undefined, dealt] : [undefined];
 }
 
 function distinct(values: readonly number[], below: number): number[] {

@@ -7,36 +7,42 @@ import { DATA, userBuffers } from '../schedule/contract.js';
 import { defineSchedule, type Schedule } from '../schedule/schedule.js';
 import type { Shape } from './algorithm.js';
 import { OUT_IN } from './lanes.js';
+import { rootedInOrder } from './order.js';
 import { rounds, type Tree } from './tree.js';
 import { broadcastOver, gatherOver, reduceOver, scatterOver, subtreeWindow } from './tree-steps.js';
 
-export function broadcastSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {
-  return defineSchedule({
-    collective: 'broadcast',
-    algorithm,
-    size,
-    root,
-    chunks: 1,
-    buffers: [DATA],
-    lanes: OUT_IN,
-    steps: rounds(tree),
-    program: (rank) => broadcastOver(tree, rank, root, 1),
-  });
+/** Positions follow the topology where it is known (order.ts); otherwise the ranks, rotated so that the root comes first. */
+export function broadcastSchedule(algorithm: string, tree: Tree, { size, root = 0, topology }: Shape): Schedule {
+  return rootedInOrder(root, topology, (start) =>
+    defineSchedule({
+      collective: 'broadcast',
+      algorithm,
+      size,
+      root: start,
+      chunks: 1,
+      buffers: [DATA],
+      lanes: OUT_IN,
+      steps: rounds(tree),
+      program: (rank) => broadcastOver(tree, rank, start, 1),
+    }),
+  );
 }
 
-export function reduceSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {
+export function reduceSchedule(algorithm: string, tree: Tree, { size, root = 0, topology }: Shape): Schedule {
   const total = rounds(tree);
-  return defineSchedule({
-    collective: 'reduce',
-    algorithm,
-    size,
-    root,
-    chunks: 1,
-    buffers: [DATA],
-    lanes: OUT_IN,
-    steps: total,
-    program: (rank) => reduceOver(tree, total, rank, root, 1),
-  });
+  return rootedInOrder(root, topology, (start) =>
+    defineSchedule({
+      collective: 'reduce',
+      algorithm,
+      size,
+      root: start,
+      chunks: 1,
+      buffers: [DATA],
+      lanes: OUT_IN,
+      steps: total,
+      program: (rank) => reduceOver(tree, total, rank, start, 1),
+    }),
+  );
 }
 
 export function gatherSchedule(algorithm: string, tree: Tree, { size, root = 0 }: Shape): Schedule {

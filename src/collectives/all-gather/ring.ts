@@ -7,12 +7,11 @@
  * Paper   Thakur, Rabenseifner, Gropp, IJHPCA 2005.
  */
 
-import { relabel } from '../../schedule/compose.js';
 import { DATA } from '../../schedule/contract.js';
 import { defineSchedule } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { OUT_IN } from '../lanes.js';
-import { ringOrder } from '../order.js';
+import { inRingOrder } from '../order.js';
 import { allGatherStep } from '../ring-steps.js';
 
 export const ringAllGather: Algorithm = {
@@ -32,7 +31,7 @@ export const ringAllGather: Algorithm = {
       alike: () => 0,
       at: (rank, step) => allGatherStep(rank, step, size, 0),
     });
-    return topology === undefined ? schedule : relabel(schedule, ringOrder(topology));
+    return inRingOrder(schedule, topology);
   },
   cost(shape) {
     const { size: p, bytes: n } = shape;

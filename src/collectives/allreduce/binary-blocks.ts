@@ -19,10 +19,11 @@ import { after, receive, receiveReduce, send } from '../../schedule/instruction.
 import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { IN, OUT, OUT_IN } from '../lanes.js';
+import { inRingOrder } from '../order.js';
 import { floorLog2 } from '../powers.js';
 
 /** Blocks of p, the largest first: size and first rank. */
-export function binaryBlocks(size: number): { readonly size: number; readonly start: number }[] {
+function binaryBlocks(size: number): { readonly size: number; readonly start: number }[] {
   const blocks: { size: number; start: number }[] = [];
   for (let bit = 2 ** floorLog2(size), start = 0; bit >= 1; bit /= 2) {
     if ((size & bit) === 0) continue;
@@ -63,7 +64,7 @@ export const binaryBlocksAllreduce: Algorithm = {
   name: 'binary-blocks',
   description: 'halving-doubling in blocks of powers of two, joined chunk by chunk; for middle vectors at other sizes',
   supports: always,
-  schedule({ size }) {
+  schedule({ size, topology }) {
     const blocks = binaryBlocks(size);
     const chunks = blocks[0].size;
     const rounds = floorLog2(size);
@@ -141,7 +142,7 @@ export const binaryBlocksAllreduce: Algorithm = {
       }
     }
 
-    return defineSchedule({
+    const schedule = defineSchedule({
       collective: 'allreduce',
       algorithm: 'binary-blocks',
       size,
@@ -151,6 +152,7 @@ export const binaryBlocksAllreduce: Algorithm = {
       steps: 2 * rounds + 2 * joins,
       program,
     });
+    return inRingOrder(schedule, topology);
   },
   cost(shape) {
     const { alpha, beta, gamma } = joined(

@@ -14,6 +14,7 @@ import { after, receive, receiveReduce, send } from '../../schedule/instruction.
 import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { doubleTree } from '../double-tree.js';
+import { inRingOrder } from '../order.js';
 import { ceilLog2 } from '../powers.js';
 
 const DEFAULT_SEGMENTS = 4;
@@ -28,7 +29,7 @@ export const doubleBinaryTree: Algorithm = {
   description: 'two trees with half the vector each, in segments; for middle vectors on many ranks',
   tunable: 'segments',
   supports: always,
-  schedule({ size, segments = DEFAULT_SEGMENTS }) {
+  schedule({ size, segments = DEFAULT_SEGMENTS, topology }) {
     const trees = doubleTree(size);
     const height = Math.max(trees[0].height, trees[1].height);
 
@@ -61,7 +62,7 @@ export const doubleBinaryTree: Algorithm = {
       for (const child of children) yield send({ lane: lane(DOWN_OUT), step: down, channel: t, to: child, first });
     }
 
-    return defineSchedule({
+    const schedule = defineSchedule({
       collective: 'allreduce',
       algorithm: 'double-binary-tree',
       size,
@@ -71,6 +72,7 @@ export const doubleBinaryTree: Algorithm = {
       steps: size === 1 ? 0 : 2 * height + segments - 1,
       program,
     });
+    return inRingOrder(schedule, topology);
   },
   cost(shape) {
     const { size: p, bytes: n, segments: s = DEFAULT_SEGMENTS } = shape;

@@ -17,6 +17,7 @@ import { after, receive, receiveReduce, send } from '../../schedule/instruction.
 import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { IN, OUT, OUT_IN } from '../lanes.js';
+import { inRingOrder } from '../order.js';
 import { floorLog2, fold } from '../powers.js';
 
 export const halvingDoubling: Algorithm = {
@@ -24,7 +25,7 @@ export const halvingDoubling: Algorithm = {
   name: 'halving-doubling',
   description: 'reduce-scatter by halving, all-gather by doubling; fewest bytes in log steps at powers of two',
   supports: always,
-  schedule({ size }) {
+  schedule({ size, topology }) {
     const { active, extra, virtual, real } = fold(size);
     const rounds = floorLog2(size);
     const start = extra > 0 ? 1 : 0;
@@ -69,7 +70,7 @@ export const halvingDoubling: Algorithm = {
       }
     }
 
-    return defineSchedule({
+    const schedule = defineSchedule({
       collective: 'allreduce',
       algorithm: 'halving-doubling',
       size,
@@ -79,6 +80,7 @@ export const halvingDoubling: Algorithm = {
       steps: last + start,
       program,
     });
+    return inRingOrder(schedule, topology);
   },
   cost(shape) {
     const { size: p, bytes: n } = shape;

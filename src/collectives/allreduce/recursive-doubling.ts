@@ -14,6 +14,7 @@ import { after, receive, receiveReduce, reduce, send } from '../../schedule/inst
 import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { IN, OUT, OUT_IN } from '../lanes.js';
+import { inRingOrder } from '../order.js';
 import { floorLog2, fold } from '../powers.js';
 
 const SCRATCH_ID = 1;
@@ -23,7 +24,7 @@ export const recursiveDoubling: Algorithm = {
   name: 'recursive-doubling',
   description: 'exchange whole vectors at distances 1, 2, 4, ...; fewest steps, for small vectors',
   supports: always,
-  schedule({ size }) {
+  schedule({ size, topology }) {
     const { active, extra, virtual, real } = fold(size);
     const rounds = floorLog2(size);
     const start = extra > 0 ? 1 : 0;
@@ -58,7 +59,7 @@ export const recursiveDoubling: Algorithm = {
       }
     }
 
-    return defineSchedule({
+    const schedule = defineSchedule({
       collective: 'allreduce',
       algorithm: 'recursive-doubling',
       size,
@@ -68,6 +69,7 @@ export const recursiveDoubling: Algorithm = {
       steps: rounds + 2 * start,
       program,
     });
+    return inRingOrder(schedule, topology);
   },
   cost(shape) {
     const { size: p, bytes: n } = shape;

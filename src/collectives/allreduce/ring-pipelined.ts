@@ -13,6 +13,7 @@ import { DATA } from '../../schedule/contract.js';
 import { after, receive, receiveReduce, send } from '../../schedule/instruction.js';
 import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
+import { inRingOrder } from '../order.js';
 
 const OUT = 0;
 const DEFAULT_SEGMENTS = 4;
@@ -31,7 +32,7 @@ export const ringPipelined: Algorithm = {
   description: 'ring in segments, combining one while the next arrives; for large vectors when combining is not free',
   tunable: 'segments',
   supports: always,
-  schedule({ size, segments = DEFAULT_SEGMENTS }) {
+  schedule({ size, segments = DEFAULT_SEGMENTS, topology }) {
     const half = size - 1;
     /** Ring step s, segment j: which chunk leaves and which arrives. */
     const chunk = (rank: number, back: number, j: number): number => ((rank - back + 2 * size) % size) * segments + j;
@@ -53,7 +54,7 @@ export const ringPipelined: Algorithm = {
       }
     }
 
-    return defineSchedule({
+    const schedule = defineSchedule({
       collective: 'allreduce',
       algorithm: 'ring-pipelined',
       size,
@@ -64,6 +65,7 @@ export const ringPipelined: Algorithm = {
       alike: () => 0,
       at,
     });
+    return inRingOrder(schedule, topology);
   },
   cost(shape) {
     const { size: p, bytes: n, segments: s = DEFAULT_SEGMENTS } = shape;

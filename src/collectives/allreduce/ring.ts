@@ -10,12 +10,11 @@
  * Paper   Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009.
  */
 
-import { relabel } from '../../schedule/compose.js';
 import { DATA } from '../../schedule/contract.js';
 import { defineSchedule } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { OUT_IN } from '../lanes.js';
-import { ringOrder } from '../order.js';
+import { inRingOrder } from '../order.js';
 import { allGatherStep, reduceScatterStep } from '../ring-steps.js';
 
 export const ring: Algorithm = {
@@ -36,7 +35,7 @@ export const ring: Algorithm = {
       alike: () => 0,
       at: (rank, step) => (step < half ? reduceScatterStep(rank, step, size) : allGatherStep(rank, step - half, size, half)),
     });
-    return topology === undefined ? schedule : relabel(schedule, ringOrder(topology));
+    return inRingOrder(schedule, topology);
   },
   cost(shape) {
     const { size: p, bytes: n } = shape;

@@ -12,7 +12,7 @@ import { after, receive, send } from '../../schedule/instruction.js';
 import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { IN, OUT, OUT_IN } from '../lanes.js';
-import { treeOrder } from '../order.js';
+import { rootedInOrder } from '../order.js';
 
 const DEFAULT_SEGMENTS = 8;
 
@@ -24,30 +24,31 @@ export const chain: Algorithm = {
   supports: always,
   schedule({ size, root = 0, segments = DEFAULT_SEGMENTS, topology }) {
     // Host by host, so that each NIC carries the vector once.
-    const order = topology === undefined ? undefined : treeOrder(topology, root);
-    const position = new Map(order?.map((rank, v) => [rank, v]));
-    const rankOf = (v: number): number => order?.[v] ?? (v + root) % size;
+    return rootedInOrder(root, topology, (start) => {
+      const rankOf = (v: number): number => (v + start) % size;
 
-    function* at(rank: number, step: number): Generator<Instruction> {
-      const v = position.get(rank) ?? (rank - root + size) % size;
-      const [incoming, outgoing] = [step - v + 1, step - v];
-      if (v > 0 && incoming >= 0 && incoming < segments) yield receive({ lane: IN, step, from: rankOf(v - 1), first: incoming });
-      if (v < size - 1 && outgoing >= 0 && outgoing < segments) {
-        if (v > 0) yield after({ lane: OUT, step, on: IN, count: outgoing + 1 });
-        yield send({ lane: OUT, step, to: rankOf(v + 1), first: outgoing });
+      function* at(rank: number, step: number): Generator<Instruction> {
+        const v = (rank - start + size) % size;
+        const [incoming, outgoing] = [step - v + 1, step - v];
+        if (v > 0 && incoming >= 0 && incoming < segments)
+          yield receive({ lane: IN, step, from: rankOf(v - 1), first: incoming });
+        if (v < size - 1 && outgoing >= 0 && outgoing < segments) {
+          if (v > 0) yield after({ lane: OUT, step, on: IN, count: outgoing + 1 });
+          yield send({ lane: OUT, step, to: rankOf(v + 1), first: outgoing });
+        }
       }
-    }
 
-    return defineSchedule({
-      collective: 'broadcast',
-      algorithm: 'chain',
-      size,
-      root,
-      chunks: segments,
-      buffers: [DATA],
-      lanes: OUT_IN,
-      steps: size === 1 ? 0 : size - 2 + segments,
-      at,
+      return defineSchedule({
+        collective: 'broadcast',
+        algorithm: 'chain',
+        size,
+        root: start,
+        chunks: segments,
+        buffers: [DATA],
+        lanes: OUT_IN,
+        steps: size === 1 ? 0 : size - 2 + segments,
+        at,
+      });
     });
   },
   cost(shape) {

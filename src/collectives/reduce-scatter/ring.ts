@@ -7,12 +7,11 @@
  * Paper   Patarasuk, Yuan, JPDC 2009.
  */
 
-import { relabel } from '../../schedule/compose.js';
 import { DATA } from '../../schedule/contract.js';
 import { defineSchedule } from '../../schedule/schedule.js';
 import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { OUT_IN } from '../lanes.js';
-import { ringOrder } from '../order.js';
+import { inRingOrder } from '../order.js';
 import { reduceScatterStep } from '../ring-steps.js';
 
 export const ringReduceScatter: Algorithm = {
@@ -32,7 +31,7 @@ export const ringReduceScatter: Algorithm = {
       alike: () => 0,
       at: (rank, step) => reduceScatterStep(rank, step, size),
     });
-    return topology === undefined ? schedule : relabel(schedule, ringOrder(topology));
+    return inRingOrder(schedule, topology);
   },
   cost(shape) {
     const { size: p, bytes: n } = shape;

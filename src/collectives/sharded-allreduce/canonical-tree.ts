@@ -35,7 +35,7 @@ export function canonicalCut(lo: number, hi: number): number {
 }
 
 /** The largest nodes of the tree over [lo, hi) that lie inside [from, to), left to right. */
-export function canonicalCover(from: number, to: number, lo: number, hi: number): [number, number][] {
+function canonicalCover(from: number, to: number, lo: number, hi: number): [number, number][] {
   if (to <= lo || hi <= from) return [];
   if (from <= lo && hi <= to) return [[lo, hi]];
   const mid = canonicalCut(lo, hi);
