@@ -1,7 +1,8 @@
 /** A process of another user reaches nothing. */
 
 import assert from 'node:assert/strict';
-import { accessSync, constants } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { processTest } from './harness.js';
 import { Link } from './link.js';
 
@@ -12,11 +13,20 @@ processTest('a process of another user is refused by address, by handle and by n
     hand.context.skip('only root can start a process of another user');
     return;
   }
+  const probe = spawnSync(process.execPath, [fileURLToPath(new URL('./random.js', import.meta.url))], {
+    uid: NOBODY,
+    gid: NOBODY,
+  });
+  if (probe.error || probe.status !== 0) {
+    hand.context.skip(
+      `another user cannot run node, or cannot read this folder: ${probe.error?.message ?? String(probe.stderr).trim()}`,
+    );
+    return;
+  }
   const link = await Link.open(4096);
   const name = `foreign-${process.pid}`;
   const listener = await link.device.listen(name);
   await link.join(link.offer());
-  accessSync(process.execPath, constants.X_OK);
   const stranger = hand.process('stranger', { name, offer: link.offer() }, { uid: NOBODY, gid: NOBODY });
   const tried = await stranger.hear<Record<'handle' | 'direct' | 'named' | 'address', string> & { uid: number }>('tried');
   assert.equal(tried.uid, NOBODY);

@@ -6,8 +6,10 @@ import { runInNewContext } from 'node:vm';
 
 export interface Holdings {
   readonly descriptors: number;
-  /** Bytes. */
+  /** Resident memory without the JavaScript heap, whose size is the collector's affair, bytes. */
   readonly resident: number;
+  /** Live objects of the JavaScript heap and what they hold outside it, bytes. */
+  readonly heap: number;
   /** Resident pages of shared memory, bytes. */
   readonly residentShared: number;
   /** Mapped segments; the engine's own heap comes and goes. */
@@ -24,9 +26,11 @@ export async function holdings(): Promise<Holdings> {
   }
   const status = readFileSync('/proc/self/status', 'utf8');
   const kib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
+  const { heapTotal, heapUsed, external } = process.memoryUsage();
   return {
     descriptors: readdirSync('/proc/self/fd').length,
-    resident: kib('VmRSS'),
+    resident: kib('VmRSS') - heapTotal,
+    heap: heapUsed + external,
     residentShared: kib('RssShmem'),
     mappings: readFileSync('/proc/self/maps', 'utf8')
       .split('\n')

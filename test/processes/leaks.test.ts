@@ -13,6 +13,8 @@ function assertNoGrowth(before: Holdings, after: Holdings, who: string, sharedMi
   assert.ok(after.mappings <= before.mappings + 16, `${who}: mappings ${before.mappings} to ${after.mappings}`);
   const grown = (after.resident - before.resident) / MIB;
   assert.ok(grown < 24, `${who}: resident memory grew by ${grown.toFixed(1)} MiB`);
+  const objects = (after.heap - before.heap) / MIB;
+  assert.ok(objects < 8, `${who}: live objects grew by ${objects.toFixed(1)} MiB`);
   const shared = (after.residentShared - before.residentShared) / MIB;
   assert.ok(shared < sharedMiB, `${who}: shared memory grew by ${shared.toFixed(1)} MiB`);
 }
