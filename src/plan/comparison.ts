@@ -5,12 +5,13 @@
  * the rest in proportion to the bytes.
  */
 import type { Algorithm, Shape } from '../collectives/algorithm.js';
+import type { Machine } from '../collectives/machine.js';
 import { ALGORITHMS } from '../collectives/registry.js';
 import type { Collective } from '../schedule/schedule.js';
 import { evenSplit } from '../schedule/split.js';
 import { regularTopology } from '../schedule/topology.js';
 import { walkSchedule } from '../schedule/walk.js';
-import { type CostConstants, constantsOf, costNs } from './cost/collective-cost.js';
+import { formulaNs, machineOf } from './cost/collective-cost.js';
 import { PlanRefusal } from './refusal.js';
 import { type FabricOptions, makeFabric } from './simulate/fabric.js';
 import type { HelperKind } from './simulate/placement.js';
@@ -77,18 +78,18 @@ export function compareAlgorithms(q: ComparisonQuestion): Comparison {
   }
   const perEndpoint = q.fabric?.ranksPerEndpoint ?? 1;
   const ranks = q.ranks ?? q.network.endpoints * perEndpoint;
-  const constants = constantsOf(makeFabric(q.network, ranks, q.fabric));
+  const machine = machineOf(makeFabric(q.network, ranks, q.fabric));
   const rows: ComparedAlgorithm[] = [];
   const left: { algorithm: string; reason: string }[] = [];
   for (const algorithm of all) {
     if (names !== 'all' && !names.includes(algorithm.name)) continue;
-    const shape = shapeFor(algorithm, q, ranks, perEndpoint, constants);
+    const shape = shapeFor(algorithm, q, ranks, perEndpoint, machine);
     if (typeof shape === 'string') {
       left.push({ algorithm: algorithm.name, reason: shape });
       continue;
     }
     try {
-      rows.push(runOne(algorithm, shape, q, ranks, constants));
+      rows.push(runOne(algorithm, shape, q, ranks, machine));
     } catch (error) {
       if (!(error instanceof PlanRefusal)) throw error;
       left.push({ algorithm: algorithm.name, reason: error.message });
@@ -98,18 +99,13 @@ export function compareAlgorithms(q: ComparisonQuestion): Comparison {
   return { collective: q.collective, ranks, bytes: q.bytes, rows, left };
 }
 
-function runOne(
-  algorithm: Algorithm,
-  shape: Shape,
-  q: ComparisonQuestion,
-  ranks: number,
-  constants: CostConstants,
-): ComparedAlgorithm {
+function runOne(algorithm: Algorithm, shape: Shape, q: ComparisonQuestion, ranks: number, machine: Machine): ComparedAlgorithm {
+  const perEndpoint = q.fabric?.ranksPerEndpoint ?? 1;
   const expected = algorithm.cost(shape).terms.reduce((sum, term) => sum + term.alpha, 0) * ranks;
   const schedule = algorithm.schedule(shape);
   if (expected > MOST_MESSAGES && q.algorithms === 'all' && schedule.alike(0) !== schedule.alike(schedule.steps - 1)) {
     throw new PlanRefusal(
-      `about ${Math.round(expected / 1e6)} million messages: not simulated unless named; by formula ${(costNs(algorithm.cost(shape), constants) / 1e6).toFixed(2)} ms`,
+      `about ${Math.round(expected / 1e6)} million messages: not simulated unless named; by formula ${(formulaNs(algorithm, shape, machine, perEndpoint) / 1e6).toFixed(2)} ms`,
     );
   }
   const helpers: HelperKind = algorithm.needs === 'dedicated-servers' ? 'endpoints' : 'switches';
@@ -119,7 +115,7 @@ function runOne(
   return {
     algorithm: algorithm.name,
     description: algorithm.description,
-    formulaNs: costNs(algorithm.cost(shape), constants),
+    formulaNs: formulaNs(algorithm, shape, machine, perEndpoint),
     simulatedNs: result.totalNs,
     latencyNs: result.latencyNs,
     rounds: schedule.steps,
@@ -139,7 +135,7 @@ function shapeFor(
   q: ComparisonQuestion,
   ranks: number,
   perEndpoint: number,
-  constants: CostConstants,
+  machine: Machine,
 ): Shape | string {
   const hosts = Math.ceil(ranks / perEndpoint);
   const topology =
@@ -160,7 +156,7 @@ function shapeFor(
   const verdict = algorithm.supports(shape);
   if (verdict !== true) return verdict;
   if (algorithm.tunable === 'segments') {
-    const cost = (segments: number): number => costNs(algorithm.cost({ ...shape, segments }), constants);
+    const cost = (segments: number): number => formulaNs(algorithm, { ...shape, segments }, machine, perEndpoint);
     const tried = [1, 2, 4, 8, 16, 32, 64, 128].filter((segments) => segments <= Math.max(1, q.bytes / 4));
     const best = tried.reduce((least, next) => (cost(next) < cost(least) ? next : least));
     shape = { ...shape, segments: best };

@@ -1,6 +1,6 @@
 /** The planner: topologies, routing, simulation of schedules, cost models, training plans. */
 export { type ComparedAlgorithm, type Comparison, type ComparisonQuestion, compareAlgorithms } from './comparison.js';
-export { type CostConstants, constantsOf, costNs } from './cost/collective-cost.js';
+export { formulaNs, machineOf } from './cost/collective-cost.js';
 export { type CompressionAnswer, type CompressionQuestion, compressionPayoff } from './cost/compression.js';
 export { type LatencyBudget, type LatencyOptions, latencyBudget } from './cost/latency-budget.js';
 export { type PacketBudget, type PacketOptions, packetBudget } from './cost/packet-budget.js';

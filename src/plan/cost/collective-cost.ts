@@ -2,57 +2,43 @@
  * The alpha-beta-gamma time of an algorithm, by its own cost formula, on the constants of a fabric. No contention: what the algorithm would take if every message had
  * its path for itself. The simulator says what is left of that on a real topology.
  */
-import type { Cost, Level } from '../../collectives/algorithm.js';
+import type { Algorithm, Shape } from '../../collectives/algorithm.js';
+import { type Machine, predictSeconds } from '../../collectives/machine.js';
+import { regularTopology } from '../../schedule/topology.js';
 import type { Fabric } from '../simulate/fabric.js';
 
-export interface LinkConstants {
-  /** Nanoseconds per message. */
-  readonly alphaNs: number;
-  /** Nanoseconds per byte. */
-  readonly betaNs: number;
-}
-
-export interface CostConstants {
-  readonly network: LinkConstants;
-  readonly host: LinkConstants;
-  /** A switch that reduces: a hop, no software. */
-  readonly switch: LinkConstants;
-  /** Nanoseconds per byte combined. */
-  readonly gammaNs: number;
-  /** Ranks that share an endpoint's link. */
-  readonly ranksPerEndpoint: number;
-  /** Whether everything is on one endpoint. */
-  readonly oneHost: boolean;
-}
-
-/** Constants of a fabric, with the mean number of hops between ranks (sampled) in alpha. */
-export function constantsOf(fabric: Fabric): CostConstants {
-  const { options } = fabric;
-  const hops = meanHops(fabric);
+/** The constants of a fabric as a machine, with the mean number of hops between ranks (sampled) in alpha. */
+export function machineOf(fabric: Fabric): Machine {
+  const { options, network } = fabric;
+  const host = {
+    alphaSeconds: (options.overheadNs + options.hostLatencyNs) / 1e9,
+    betaSecondsPerByte: 1 / options.hostBytesPerSecond,
+  };
   return {
-    network: { alphaNs: options.overheadNs + hops * options.hopLatencyNs, betaNs: 1e9 / options.linkBytesPerSecond },
-    host: { alphaNs: options.overheadNs + options.hostLatencyNs, betaNs: 1e9 / options.hostBytesPerSecond },
-    switch: { alphaNs: options.hopLatencyNs, betaNs: 1e9 / options.linkBytesPerSecond },
-    gammaNs: 1e9 / options.reduceBytesPerSecond,
-    ranksPerEndpoint: options.ranksPerEndpoint,
-    oneHost: fabric.ranks <= options.ranksPerEndpoint,
+    name: network.name,
+    host,
+    memory: host,
+    network: {
+      alphaSeconds: (options.overheadNs + meanHops(fabric) * options.hopLatencyNs) / 1e9,
+      betaSecondsPerByte: 1 / options.linkBytesPerSecond,
+    },
+    // a switch that reduces: a hop, no software
+    switch: { alphaSeconds: options.hopLatencyNs / 1e9, betaSecondsPerByte: 1 / options.linkBytesPerSecond },
+    gammaSecondsPerByte: 1 / options.reduceBytesPerSecond,
   };
 }
 
-export function costNs(cost: Cost, constants: CostConstants): number {
-  let total = cost.gamma * constants.gammaNs;
-  for (const term of cost.terms) {
-    const link = constants[place(term.level, constants)];
-    const shared = link === constants.network && constants.ranksPerEndpoint > 1 ? (term.flows ?? 1) : 1;
-    total += term.alpha * link.alphaNs + term.beta * shared * link.betaNs;
-  }
-  return total;
-}
-
-function place(level: Level, constants: CostConstants): 'network' | 'host' | 'switch' {
-  if (level === 'host' || level === 'memory') return 'host';
-  if (level === 'switch') return 'switch';
-  return level === 'flat' && constants.oneHost ? 'host' : 'network';
+/** Nanoseconds of an algorithm for a shape whose ranks stand on a fabric's endpoints. */
+export function formulaNs(algorithm: Algorithm, shape: Shape, machine: Machine, ranksPerEndpoint: number): number {
+  const hosts = Math.ceil(shape.size / ranksPerEndpoint);
+  return (
+    1e9 *
+    predictSeconds(
+      algorithm.cost(shape),
+      { ...shape, topology: regularTopology({ hosts, ranksPerHost: ranksPerEndpoint }) },
+      machine,
+    )
+  );
 }
 
 function meanHops(fabric: Fabric): number {

@@ -2,7 +2,7 @@
  * The page `docs/validation.md`, made from the same numbers that the tests check: what is exact, what is within how much, what is a guess.
  */
 import { findAlgorithm } from '../../collectives/registry.js';
-import { constantsOf, costNs } from '../cost/collective-cost.js';
+import { formulaNs, machineOf } from '../cost/collective-cost.js';
 import { ncclAllreduce } from '../fit/nccl-model.js';
 import { fitLine, fitPiecewise, leaveOneOut } from '../fit/piecewise.js';
 import { h200Collectives, h200SwitchReduction, type MeasuredTable, publishedTables } from '../fit/published-tables.js';
@@ -146,7 +146,7 @@ function modelPart(): string[] {
     const algorithm = findAlgorithm('allreduce', name);
     const shape = { size: 16, bytes, segments };
     const workload = { schedule: algorithm.schedule(shape), bytes };
-    const formula = costNs(algorithm.cost(shape), constantsOf(makeFabric(networks[0], 16)));
+    const formula = formulaNs(algorithm, shape, machineOf(makeFabric(networks[0], 16)), 1);
     const simulated = networks.flatMap((network) => [
       simulateRounds(makeFabric(network, 16), workload).totalNs,
       simulateEvents(makeFabric(network, 16), workload).totalNs,
