@@ -20,6 +20,7 @@ void notify_ring(int bell) {
 }
 
 int notify_queue(int32_t *cq, uint32_t ring, int solicited, int bell) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the entry may have been published with a plain store */
   int32_t word = __atomic_load_n(&cq[CQ_WORD], __ATOMIC_SEQ_CST);
   if (word & CQ_BITMAP) {
     __atomic_fetch_or(&cq[CQ_BITS + ((ring >> 5) & 31)], (int32_t)(1u << (ring & 31)), __ATOMIC_SEQ_CST);

@@ -3,7 +3,7 @@
  *
  * The head of a completion queue in shared memory, 32-bit words; src/verbs/providers/shm/layout.ts draws the same picture:
  *
- *   0 word      bits: 1 armed for any, 2 armed for solicited, 4 keep the bitmap
+ *   0 word      bits: 1 armed for any, 2 armed for solicited, 4 keep the bitmap, 8 the owner sleeps often: pass a barrier before looking
  *   1 depth     2 overrun     3 moderation count     4 pending events     5 moderation period, us
  *   6 ready     7 thread armed (a watching thread is to wake the owner)
  *   16..47 bitmap of the receive rings that may hold something (1,024 bits)

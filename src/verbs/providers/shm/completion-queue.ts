@@ -35,6 +35,7 @@ import {
   CQ_WORD,
   CQ_WORDS,
   CQS,
+  FENCED,
   H_ATTENTION,
   KEEP_BITMAP,
 } from './layout.js';
@@ -44,6 +45,8 @@ import type { ShmSharedReceiveQueue } from './shared-receive-queue.js';
 
 /** More rings than this are found by the bitmap. */
 const SCAN_AT_MOST = 16;
+/** Successful polls without sleeping after which the owner counts as awake. */
+const AWAKE = 256;
 
 /**
  * A local completion: [ status | opcode << 8 | flags << 16 ][ byteLen ][ causeId ][ position in the send queue, or -1 for a receive ][ imm ][ srcQp ].
@@ -73,6 +76,8 @@ export class ShmCompletionQueue extends CompletionQueue {
   #bitmap = false;
   readonly #marked: Int32Array = new Int32Array(CQ_BIT_WORDS);
   #armed = 0;
+  #fenced = false;
+  #pollsAwake = 0;
   #signalling = false;
   #periodTimer: NodeJS.Timeout | undefined;
   readonly #thread: ShmCompletionThread | undefined;
@@ -131,7 +136,13 @@ export class ShmCompletionQueue extends CompletionQueue {
     let n = 0;
     while (n < capacity && this.#head !== this.#tail) this.#takeLocal(wcs, n++);
     if (n < capacity) n = this.#bitmap ? this.#pollMarked(wcs, n) : this.#pollRings(wcs, n);
-    if (n > 0) this.#tally(wcs, n);
+    if (n > 0) {
+      this.#tally(wcs, n);
+      if (this.#fenced && ++this.#pollsAwake === AWAKE) {
+        this.#fenced = false;
+        Atomics.and(this.#i32, this.at + CQ_WORD, ~FENCED);
+      }
+    }
     return n;
   }
 
@@ -318,8 +329,10 @@ export class ShmCompletionQueue extends CompletionQueue {
       Atomics.store(this.#i32, this.at + CQ_THREAD_ARMED, 1);
       if (this.#thread.awake) return;
     }
-    Atomics.or(this.#i32, this.at + CQ_WORD, solicitedOnly ? ARMED_SOLICITED : ARMED_ANY);
-    this.device.barrier();
+    Atomics.or(this.#i32, this.at + CQ_WORD, FENCED | (solicitedOnly ? ARMED_SOLICITED : ARMED_ANY));
+    if (!this.#fenced) this.device.barrier();
+    this.#fenced = true;
+    this.#pollsAwake = 0;
   }
 
   moderate(moderation: Moderation): void {

@@ -107,6 +107,8 @@ export const CQ_COUNTER_NAMES = ['operations', 'bytes', 'errors', 'systemCalls']
 export const ARMED_ANY = 1;
 export const ARMED_SOLICITED = 2;
 export const KEEP_BITMAP = 4;
+/** The owner sleeps often: producers pass a barrier of their own, so that arming needs none (ordering.ts). */
+export const FENCED = 8;
 
 // Multicast memberships: 8 words each. qpNum + 1 (0: free), then 4 words of group.
 export const MULTICASTS = (644 << 10) / 4;
