@@ -2,17 +2,15 @@
 
 import type { CommandGroup } from '../../command.js';
 import { a800Command } from './a800.js';
+import { amdahlCommand } from './amdahl.js';
 import { collectiveCommand } from './collective.js';
 import { compareCommand } from './compare.js';
-import {
-  amdahlCommand,
-  compressionCommand,
-  energyCommand,
-  latencyCommand,
-  packetsCommand,
-  psCommand,
-  rooflineCommand,
-} from './models.js';
+import { compressionCommand } from './compression.js';
+import { energyCommand } from './energy.js';
+import { latencyCommand } from './latency.js';
+import { packetsCommand } from './packets.js';
+import { psCommand } from './ps.js';
+import { rooflineCommand } from './roofline.js';
 import { thresholdCommand } from './threshold.js';
 import { topologyCommand } from './topology.js';
 import { trainCommand } from './train.js';
