@@ -161,7 +161,7 @@ function handshake<T>(
     const timer = setTimeout(() => fail(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)), timeoutMs);
     signal?.addEventListener('abort', abort, { once: true });
     wire.onEnd = (reason, code) => {
-      const nobody = code === 'ECONNREFUSED' || code === 'ENOENT';
+      const nobody = code === 'ECONNREFUSED' || code === 'ENOENT' || code === 'ECONNRESET' || code === 'EPIPE';
       fail(
         nobody
           ? new VerbsError(
@@ -277,6 +277,10 @@ class NamedListener implements Listener {
   }
 
   offer(request: Request): void {
+    if (this.#closed) {
+      request.abandon();
+      return;
+    }
     this.#waiting.push(request);
     for (const take of [...this.#takers]) take();
   }
