@@ -14,7 +14,7 @@ import { doubleTree } from './double-tree.js';
 import { floorLog2 } from './powers.js';
 import { ALGORITHMS, findAlgorithm } from './registry.js';
 
-const SIZES = [2, 3, 4, 5, 6, 7, 8, 12, 16, 17, 32, 33];
+const SIZES = [2, 3, 4, 5, 6, 7, 8, 12, 16, 17, 24];
 
 /** No exact formula: see the tests below. */
 const INEXACT = new Set(['ring-pipelined', 'multi-ring', 'double-binary-tree']);

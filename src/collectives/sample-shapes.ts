@@ -14,7 +14,11 @@ export function sampleShapes(algorithm: Algorithm, size: number): Shape[] {
     : [0];
   const segments = algorithm.tunable === 'segments' ? (few ? [2 + (size % 2)] : [1, 2 + (size % 4)]) : [undefined];
   const shards =
-    algorithm.needs === 'shards' ? (few ? [one ? size : (1 + (size % 3)) * size] : [size, 2 * size, 3 * size]) : [undefined];
+    algorithm.needs === 'shards'
+      ? few
+        ? [size > 20 ? size : (1 + (size % 3)) * size]
+        : [size, 2 * size, 3 * size]
+      : [undefined];
   const servers = algorithm.name.startsWith('parameter-server')
     ? distinct(one ? [Math.ceil(size / 3)] : [1, Math.ceil(size / 3), size], size + 1)
     : [undefined];

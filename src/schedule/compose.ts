@@ -45,9 +45,9 @@ export function staged(stages: readonly Stage[], segments = 1): Staged {
   function* program(rank: number): Generator<Instruction> {
     const operations = new Int32Array(lanes.length);
     for (let segment = 0; segment < segments; segment++) {
+      // What the next stage has to wait for: the lanes of the last stage in which this rank did something for this segment, which waited in turn.
+      let before: { readonly on: number; readonly count: number }[] = [];
       for (let s = 0; s < stages.length; s++) {
-        // What this segment has to wait for: every lane of every earlier stage, at the count reached with this segment.
-        const before = operations.slice(0, laneBase[s]);
         const atStart = operations.slice();
         const started = new Set<number>();
         for (const i of stages[s].instructions(rank, segment)) {
@@ -55,7 +55,7 @@ export function staged(stages: readonly Stage[], segments = 1): Staged {
           const step = stepBase(s, segment) + i.step;
           if (!started.has(lane)) {
             started.add(lane);
-            for (let on = 0; on < before.length; on++) if (before[on] > 0) yield after({ lane, step, on, count: before[on] });
+            for (const wait of before) yield after({ lane, step, ...wait });
           }
           if (i.op === 'after') {
             const on = laneBase[s] + i.peer;
@@ -65,6 +65,8 @@ export function staged(stages: readonly Stage[], segments = 1): Staged {
             operations[lane]++;
           }
         }
+        const did = [...started].filter((lane) => operations[lane] > atStart[lane]);
+        if (did.length > 0) before = did.map((on) => ({ on, count: operations[on] }));
       }
     }
   }

@@ -16,3 +16,4 @@ export * from './split.js';
 export * from './topology.js';
 export * from './trace.js';
 export * from './walk.js';
+export * from './well-formed.js';

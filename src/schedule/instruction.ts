@@ -129,3 +129,10 @@ export function isTake(op: Operation): boolean {
 export function isReduction(op: Operation): boolean {
   return op === 'receiveReduce' || op === 'reduce' || op === 'readReduce';
 }
+
+/** One line for people: who, which step, what. */
+export function describeInstruction(node: number, i: Instruction): string {
+  const head = `node ${node} step ${i.step} lane ${i.lane} ${i.op}`;
+  if (i.op === 'after') return `${head} ${i.count} of lane ${i.peer}`;
+  return `${head} chunks ${i.first}+${i.count}${i.op === 'multicast' ? '' : ` peer ${i.peer}`}`;
+}

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DATA, SCRATCH } from './contract.js';
 import { after, copy, read, receive, receiveReduce, reduce, send, signal, wait } from './instruction.js';
-import { type Flaw, proveSchedule } from './prover.js';
+import { proveSchedule } from './prover.js';
 import { type Collective, defineSchedule, type Instruction, type Schedule, type ScheduleDefinition } from './schedule.js';
+import type { Flaw } from './well-formed.js';
 
 const LANES = [
   { name: 'a', reach: 'any' },

@@ -2,8 +2,7 @@
  * The prover: shows by symbolic execution that a schedule keeps its collective's contract, for a given number of ranks.
  *
  * What is shown, and how:
- *  1. Shape. Lanes, peers, buffers, chunk ranges and step labels exist; a stream's posts stand in one lane, so do its takes; `input` is never
- *     written; a range wraps only where both of its sides are the same range.
+ *  1. Shape: each instruction makes sense (`well-formed.ts`).
  *  2. No cycle of waits. All programs run together while every send waits for its receive. Streams are first-in-first-out and nothing is
  *     chosen at run time, so if this order finishes, every order does, and more buffering only helps.
  *  3. Sends match receives: nothing is left over; kinds, chunk counts and (of data) step labels agree.
@@ -19,14 +18,9 @@
 
 import { type Content, everyone, finalContent, initialContent, windowOf } from './contract.js';
 import { runSchedule } from './engine.js';
-import { hasOther, isPost, isReduction, isTake } from './instruction.js';
+import { describeInstruction, isReduction } from './instruction.js';
 import type { Instruction, Schedule } from './schedule.js';
-
-/** What went wrong, in the order found. `kind` is stable, `text` is for people. */
-export interface Flaw {
-  readonly kind: 'shape' | 'stuck' | 'unmatched' | 'mismatch' | 'content' | 'race' | 'result';
-  readonly text: string;
-}
+import { checkShape, type Flaw } from './well-formed.js';
 
 export interface Proof {
   readonly ok: boolean;
@@ -44,64 +38,6 @@ export function proveSchedule(schedule: Schedule, limit = 8): Proof {
   const operations = checkShape(made, flaws, limit);
   if (flaws.length === 0) new Execution(made, flaws, limit).run();
   return { ok: flaws.length === 0, flaws, operations };
-}
-
-function checkShape(schedule: Schedule, flaws: Flaw[], limit: number): number {
-  const { nodes, lanes, chunks, buffers, steps } = schedule;
-  const streamLane = new Map<number, number>();
-  let operations = 0;
-  for (let node = 0; node < nodes; node++) {
-    const lastStep = lanes.map(() => 0);
-    for (const i of schedule.program(node)) {
-      const bad = (what: string): void => {
-        if (flaws.length < limit) flaws.push({ kind: 'shape', text: `${describe(node, i)}: ${what}` });
-      };
-      if (i.op !== 'after') operations++;
-      if (!(i.lane >= 0 && i.lane < lanes.length)) {
-        bad(`there is no lane ${i.lane}`);
-        continue;
-      }
-      if (i.step < lastStep[i.lane] || i.step >= steps) bad(`step ${i.step} falls in its lane or is not below ${steps}`);
-      lastStep[i.lane] = i.step;
-      if (i.op === 'after') {
-        if (!(i.peer >= 0 && i.peer < lanes.length) || i.peer === i.lane) bad(`no other lane ${i.peer} to wait for`);
-        continue;
-      }
-      const self = i.op === 'copy' || i.op === 'reduce';
-      if (i.op !== 'multicast' && !(i.peer >= 0 && i.peer < nodes && (i.peer === node) === self))
-        bad(`peer ${i.peer} is impossible`);
-      if (isPost(i.op) || isTake(i.op)) {
-        const peer = i.op === 'multicast' ? nodes : i.peer;
-        const key = ((node * 2 + (isPost(i.op) ? 1 : 0)) * (nodes + 1) + peer) * 256 + i.channel;
-        const lane = streamLane.get(key) ?? i.lane;
-        streamLane.set(key, lane);
-        if (lane !== i.lane) bad(`lanes ${lane} and ${i.lane} share one stream, so its order is open`);
-      }
-      if (i.op === 'signal' || i.op === 'wait') continue;
-      if (i.count < 1 || i.count > chunks) bad(`count ${i.count} is not 1 .. ${chunks}`);
-      const sides: [number, number, number][] = [[node, i.buffer, i.first]];
-      if (hasOther(i.op)) sides.push([i.peer, i.otherBuffer, i.otherFirst]);
-      for (const [owner, id, first] of sides) {
-        if (id < 0 || id >= buffers.length) bad(`there is no buffer ${id}`);
-        else if (owner >= 0 && owner < nodes && !inWindow(schedule, owner, id, first, i.count))
-          bad(`chunks ${first}+${i.count} are outside ${buffers[id].name} of ${owner}`);
-      }
-      if (hasOther(i.op) && i.first !== i.otherFirst && Math.max(i.first, i.otherFirst) + i.count > chunks)
-        bad('a range wraps on one side only');
-      const reachesOut = i.op === 'read' || i.op === 'readReduce' || i.op === 'write';
-      if (reachesOut && i.peer >= 0 && i.peer < nodes && windowOf(schedule, i.otherBuffer, i.peer).count !== chunks)
-        bad("the peer's buffer does not hold all chunks");
-      const target = i.op === 'write' ? i.otherBuffer : i.buffer;
-      if (i.op !== 'send' && i.op !== 'multicast' && buffers[target]?.name === 'input') bad('writes into the input');
-    }
-  }
-  return operations;
-}
-
-function inWindow(schedule: Schedule, owner: number, id: number, first: number, count: number): boolean {
-  const window = windowOf(schedule, id, owner);
-  const relative = (first - window.first + schedule.chunks) % schedule.chunks;
-  return first >= 0 && first < schedule.chunks && (window.count === schedule.chunks || relative + count <= window.count);
 }
 
 /** Accesses to one chunk of one buffer since its last write, as lane index and position in the lane. */
@@ -204,7 +140,7 @@ class Execution {
   }
 
   #flaw(kind: Flaw['kind'], node: number, i: Instruction, text: string): void {
-    if (this.#flaws.length < this.#limit) this.#flaws.push({ kind, text: `${describe(node, i)}: ${text}` });
+    if (this.#flaws.length < this.#limit) this.#flaws.push({ kind, text: `${describeInstruction(node, i)}: ${text}` });
   }
 
   #completed(node: number, i: Instruction, position: number): void {
@@ -228,11 +164,11 @@ class Execution {
 
   #take(node: number, i: Instruction, travel: Travel, sender: number, sent: Instruction): void {
     if (isEmpty(i) !== isEmpty(sent) || (!isEmpty(i) && i.step !== sent.step))
-      this.#flaw('mismatch', node, i, `meets ${describe(sender, sent)}`);
+      this.#flaw('mismatch', node, i, `meets ${describeInstruction(sender, sent)}`);
     else if (!isEmpty(i)) {
       const wraps = Math.max(i.first, sent.first) + i.count > this.#schedule.chunks;
       if (i.count !== sent.count || (wraps && i.first !== sent.first))
-        this.#flaw('mismatch', node, i, `meets ${describe(sender, sent)}`);
+        this.#flaw('mismatch', node, i, `meets ${describeInstruction(sender, sent)}`);
       else this.#store(node, i, node, i.buffer, i.first, travel.contents);
     }
     join(this.#clockOf(node, i), travel.clock);
@@ -383,11 +319,4 @@ function members(ranks: bigint): string {
   const list: number[] = [];
   for (let r = 0, rest = ranks; rest > 0n; r++, rest >>= 1n) if (rest & 1n) list.push(r);
   return `{${list.join(' ')}}`;
-}
-
-/** One line for people: who, which step, what. */
-export function describe(node: number, i: Instruction): string {
-  const head = `node ${node} step ${i.step} lane ${i.lane} ${i.op}`;
-  if (i.op === 'after') return `${head} ${i.count} of lane ${i.peer}`;
-  return `${head} chunks ${i.first}+${i.count}${i.op === 'multicast' ? '' : ` peer ${i.peer}`}`;
 }
