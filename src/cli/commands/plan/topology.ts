@@ -18,18 +18,21 @@ function optionName(parameter: string): string {
   return parameter.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
+/** What a parameter means, per topology that has it: topologies with the same meaning stand together. */
+function meaningsOf(parameter: string): string {
+  const byMeaning = new Map<string, string[]>();
+  for (const topology of topologies) {
+    const rule = topology.parameters.find((candidate) => candidate.name === parameter);
+    if (rule !== undefined) byMeaning.set(rule.meaning, [...(byMeaning.get(rule.meaning) ?? []), topology.name]);
+  }
+  return [...byMeaning].map(([meaning, names]) => `${meaning} (${names.join(', ')})`).join('; ');
+}
+
 const parameterOptions: OptionSpecs = Object.fromEntries(
   topologies.flatMap((topology) =>
     topology.parameters.map((rule) => [
       optionName(rule.name),
-      {
-        type: 'string',
-        value: rule.list ? 'AxBx..' : 'N',
-        summary: `${rule.meaning} (${topologies
-          .filter((t) => t.parameters.some((r) => r.name === rule.name))
-          .map((t) => t.name)
-          .join(', ')})`,
-      },
+      { type: 'string', value: rule.list ? 'AxBx..' : 'N', summary: meaningsOf(rule.name) },
     ]),
   ),
 );
