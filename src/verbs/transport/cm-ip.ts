@@ -9,7 +9,7 @@
 
 const TCP_PORT_SPACE = 0x0106n;
 
-export const IP_HEADER_BYTES = 36;
+const IP_HEADER_BYTES = 36;
 
 /** What the header says, and the private data after it. Addresses have 4 or 16 bytes. */
 export interface IpHeader {

@@ -20,7 +20,7 @@ import type { RcSettings } from './rc-settings.js';
 import type { ReceiveQueue } from './receive-queue.js';
 
 /** A context whose initiator is silent for this long is dropped: longer than an initiator keeps an idle connection or retries. */
-export const DC_FORGET_NS = 600_000_000_000;
+const DC_FORGET_NS = 600_000_000_000;
 
 /** Numbers of contexts: queue pair numbers of the device, so that packets for them reach the target. */
 export interface ContextNumbers {

@@ -37,7 +37,7 @@ function buildTables(): Int32Array {
 }
 
 /** Continues a CRC register (start with -1, end with a bitwise not) over `b[at, end)`, eight bytes a step. */
-export function crcUpdate(register: number, b: Uint8Array, at: number, end: number): number {
+function crcUpdate(register: number, b: Uint8Array, at: number, end: number): number {
   let c = register | 0;
   let i = at;
   for (const fast = end - 7; i < fast; i += 8) {

@@ -44,7 +44,7 @@ export interface Faults {
   delayNs: number;
 }
 
-export const NO_FAULTS: Faults = { drop: 0, duplicate: 0, corrupt: 0, delay: 0, delayNs: 0 };
+const NO_FAULTS: Faults = { drop: 0, duplicate: 0, corrupt: 0, delay: 0, delayNs: 0 };
 
 const MEMORY_BASE = 0x10_0000_0000;
 

@@ -26,7 +26,7 @@ import { SendFlag, type SendQueue } from './send-queue.js';
 import type { UdSettings } from './unreliable-settings.js';
 
 /** Bytes of route header before the payload of a received datagram. */
-export const GRH_BYTES = 40;
+const GRH_BYTES = 40;
 
 /** Queue pair number of multicast packets. */
 export const MULTICAST_QP = 0xffffff;
