@@ -11,7 +11,7 @@
  *
  * `start` is a word index into the array, `length` a number of records. An executor keeps two words per lane: the record it is at and the number of
  * operations completed (`after` records are not counted); an `after` passes when completed[peer] >= count. Nothing else is needed
- * to run a program, and nothing in it depends on element counts, so it is encoded once per (algorithm, size, root, rank) and kept.
+ * to run a program besides the buffers' windows (`windowOf`) and the split; and nothing in it depends on element counts, so it is encoded once per (algorithm, size, root, rank) and kept.
  */
 
 import { instruction } from './instruction.js';
