@@ -41,6 +41,8 @@ export class Payload {
   /** The registration that covers `bytes`, while one is known, and where `bytes` begins in it. */
   region: MemoryRegion | undefined;
   regionOffset = 0;
+  /** Address of the first byte, when it is known; else 0. */
+  address = 0;
   /** The same bytes as words, when they are aligned; length 0 when not. */
   readonly words: Int32Array;
 

@@ -56,8 +56,10 @@ export class RequestTable {
   tagLo = new Int32Array(64);
   tagHi = new Int32Array(64);
   context = new Int32Array(64);
-  /** Endpoint number of a send, source number of a finished receive. */
+  /** Source number of a receive: asked for while it waits, found when it is done. */
   source = new Int32Array(64);
+  /** Endpoint that the request depends on, or -1: it fails with the endpoint. */
+  endpoint = new Int32Array(64);
   /** Bytes of the message. */
   length = new Float64Array(64);
   /** Bytes moved so far. */
@@ -93,6 +95,7 @@ export class RequestTable {
     this.moved[index] = 0;
     this.aux[index] = -1;
     this.flags[index] = 0;
+    this.endpoint[index] = -1;
     return index;
   }
 
@@ -166,6 +169,7 @@ export class RequestTable {
     this.tagHi = wider(this.tagHi, (n) => new Int32Array(n));
     this.context = wider(this.context, (n) => new Int32Array(n));
     this.source = wider(this.source, (n) => new Int32Array(n));
+    this.endpoint = wider(this.endpoint, (n) => new Int32Array(n));
     this.length = wider(this.length, (n) => new Float64Array(n));
     this.moved = wider(this.moved, (n) => new Float64Array(n));
     this.aux = wider(this.aux, (n) => new Float64Array(n));

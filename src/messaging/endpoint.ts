@@ -1,0 +1,289 @@
+/**
+ * An endpoint: the way to one peer. Two rings in each direction, one or more lanes, and what waits for room.
+ *
+ * It is made at once and wired up at the first use: what is sent before that waits in line. An endpoint is also what a peer's connection
+ * becomes at the accepting side, so both sides can send.
+ *
+ * ```
+ *   idle ──first use──> connecting ──> ready ──close()──> closing ──peer answered──> closed
+ *                            └───────────┴── peer died, connection broke ──> failed
+ * ```
+ */
+
+import type { MemoryRegion, QpAddress } from '../verbs/index.js';
+import { MessagingError, PeerLost } from './errors.js';
+import type { Lane } from './lane.js';
+import { type RingPosts, RingReader, type RingShape, RingWriter, ringBytes } from './patterns/ring-region.js';
+import type { Data } from './payload.js';
+import type { Explanation } from './protocols/explanation.js';
+import type { ProtocolName } from './protocols/protocol.js';
+import type { Range } from './protocols/selection.js';
+import type { CallOptions, Request } from './request.js';
+import type { Tag } from './tag/tag.js';
+import type { Hello } from './wire/hello.js';
+import { CLOSED, S_KIND, S_TAG_HI, S_TAG_LO, SLOT_WORDS } from './wire/slot.js';
+import type { Worker } from './worker.js';
+
+export type EndpointState = 'idle' | 'connecting' | 'ready' | 'closing' | 'closed' | 'failed';
+
+/** Which ring an immediate announces. */
+export const IMM_WAKE = 0;
+export const IMM_MESSAGES = 1;
+export const IMM_TRANSFERS = 2;
+
+/** Words of the credits region: what the peer has consumed of each ring. */
+const CREDIT_MESSAGES = 0;
+const CREDIT_TRANSFERS = 16;
+export const CREDIT_BYTES = 128;
+
+/** A receive at the peer that wants a message which is held back here. */
+export interface StandingPull {
+  readonly context: number;
+  readonly lo: number;
+  readonly hi: number;
+  readonly maskLo: number;
+  readonly maskHi: number;
+}
+
+export class Endpoint {
+  /** Number within the worker. */
+  readonly id: number;
+  readonly worker: Worker;
+  state: EndpointState = 'idle';
+  /** Who is at the other side. */
+  peer: string;
+  /** Number of the peer within the worker: the source of its messages. */
+  source = -1;
+  readonly lanes: Lane[] = [];
+  // Rings; set when ready.
+  messagesOut!: RingWriter;
+  transfersOut!: RingWriter;
+  messagesIn!: RingReader;
+  transfersIn!: RingReader;
+  /** Messages up to this size are eager; what is longer looks into `ranges`. */
+  eagerMax = 0;
+  ranges: readonly Range[] = [];
+  /** For memory in pieces. */
+  piecesEagerMax = 0;
+  forced: ProtocolName | undefined;
+  /** Sends that wait for room, as request handles, oldest first; #pendingHead of them are done. */
+  readonly pending: number[] = [];
+  pendingHead = 0;
+  /** Requests with bulk for the transfers ring that wait for room. */
+  readonly transferQueue: number[] = [];
+  /** Slots for the transfers ring that wait for room: SLOT_WORDS words each. */
+  readonly controls: Int32Array[] = [];
+  /** True while anything of the three waits. */
+  waiting = false;
+  /** The receiver has no room for unexpected data: the head of messagesIn stays. */
+  stuck = false;
+  /** Slots of messagesIn behind the head that were taken out of turn. */
+  taken: Uint8Array | undefined;
+  /** What the peer's receives want of the sends that are held back here, by receive. */
+  readonly pulls = new Map<number, StandingPull>();
+  /** One-sided requests under way that return data: what a fence waits for. */
+  readsOutstanding = 0;
+  /** The peer said CLOSE: it takes nothing more. */
+  closedByPeer = false;
+  /** The peer answered our CLOSE: it writes nothing more. */
+  peerIsDone = false;
+  lastHeard = 0;
+  failure: Error | undefined;
+  mapped = false;
+  ringRegion: MemoryRegion | undefined;
+  mirrorRegion: MemoryRegion | undefined;
+  creditsRegion: MemoryRegion | undefined;
+  #armed: Int32Array | undefined;
+  #armedAt = 0;
+  #creditPosts: { send: (ring: number, consumed: number) => void } | undefined;
+  /** Resolvers of `ready()`. */
+  readonly whenReady: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  readonly whenClosed: (() => void)[] = [];
+  /** Starts the connection; replaced by nothing once started. */
+  connect: (() => void) | undefined;
+
+  constructor(worker: Worker, id: number, peer: string) {
+    this.worker = worker;
+    this.id = id;
+    this.peer = peer;
+  }
+
+  // ---- wiring, called by the worker ----
+
+  /** Sets up the rings. `mapped`: the peer's memory is reachable by loads and stores. */
+  establish(lane: Lane, hello: Hello, shape: RingShape, mapped: boolean): void {
+    const { worker } = this;
+    const { device } = worker.context;
+    const theirs: RingShape = { slots: hello.slots, bulkBytes: hello.bulkBytes };
+    const remoteBytes = 2 * ringBytes(theirs);
+    const ring = (this.ringRegion as MemoryRegion).bytes;
+    const half = ringBytes(shape);
+    this.mapped = mapped;
+    this.messagesIn = new RingReader(ring.subarray(0, half), shape, !mapped);
+    this.transfersIn = new RingReader(ring.subarray(half), shape, !mapped);
+    const remote = { addr: hello.ringAddress, length: remoteBytes, rkey: hello.ringKey };
+    const mailbox = { addr: hello.mailboxAddress, length: 64, rkey: hello.mailboxKey };
+    lane.wake = lane.qp.prepare({
+      opcode: 'RDMA_WRITE_WITH_IMM',
+      local: worker.scratch,
+      remote: mailbox,
+      signaledEvery: 16,
+    });
+    const theirHalf = ringBytes(theirs);
+    if (mapped) {
+      const address = { ...lane.qp.address(), av: lane.qp.query().av } as QpAddress;
+      const view = device.directAccess(address, remote);
+      this.messagesOut = new RingWriter(view.subarray(0, theirHalf), theirs);
+      this.transfersOut = new RingWriter(view.subarray(theirHalf), theirs);
+      const box = device.directAccess(address, mailbox);
+      this.#armed = new Int32Array(box.buffer, box.byteOffset, 16);
+      this.#armedAt = 0;
+      return;
+    }
+    const mirror = worker.context.pd.register(device.alloc(remoteBytes), { localWrite: true });
+    this.mirrorRegion = mirror;
+    const credits = new Int32Array(
+      (this.creditsRegion as MemoryRegion).bytes.buffer,
+      (this.creditsRegion as MemoryRegion).bytes.byteOffset,
+      CREDIT_BYTES >> 2,
+    );
+    const posts = (imm: number, offset: number, creditAt: number): RingPosts => ({
+      bulk: lane.qp.prepare({ opcode: 'RDMA_WRITE', local: mirror, remote, signaledEvery: 32 }),
+      slot: lane.qp.prepare({ opcode: 'RDMA_WRITE_WITH_IMM', local: mirror, remote, signaledEvery: 32 }),
+      credits,
+      creditAt,
+      imm,
+      offset,
+    });
+    this.messagesOut = new RingWriter(mirror.bytes.subarray(0, theirHalf), theirs, posts(IMM_MESSAGES, 0, CREDIT_MESSAGES));
+    this.transfersOut = new RingWriter(
+      mirror.bytes.subarray(theirHalf),
+      theirs,
+      posts(IMM_TRANSFERS, theirHalf, CREDIT_TRANSFERS),
+    );
+    const staging = worker.context.pd.register(device.alloc(CREDIT_BYTES), { localWrite: true });
+    const words = new Int32Array(staging.bytes.buffer, staging.bytes.byteOffset, CREDIT_BYTES >> 2);
+    const credit = lane.qp.prepare({
+      opcode: 'RDMA_WRITE',
+      local: staging,
+      remote: { addr: hello.creditsAddress, length: CREDIT_BYTES, rkey: hello.creditsKey },
+      signaledEvery: 16,
+    });
+    this.#creditPosts = {
+      send: (at, consumed) => {
+        words[at] = consumed;
+        credit.post(at * 4, 4, 0);
+      },
+    };
+  }
+
+  // ---- sending small things ----
+
+  /** After publishing: wakes the peer if it sleeps. */
+  announce(): void {
+    const armed = this.#armed;
+    if (armed !== undefined && (TSO ? armed[this.#armedAt] : Atomics.load(armed, this.#armedAt)) !== 0) this.#wake(armed);
+  }
+
+  #wake(armed: Int32Array): void {
+    if (Atomics.exchange(armed, this.#armedAt, 0) === 0) return;
+    const { wake, alive } = this.lanes[0];
+    if (wake === undefined || !alive) return;
+    wake.imm = IMM_WAKE;
+    wake.post(0, 0, 0);
+  }
+
+  /** Sends a control slot without bulk, now or when there is room. Words 2 and 3 are `a` and `b`; `more` fills words from 4 on. */
+  control(kind: number, a: number, b: number, more?: ArrayLike<number>): void {
+    if (this.state === 'failed' || this.state === 'closed' || (this.closedByPeer && kind !== CLOSED)) return;
+    const ring = this.transfersOut;
+    const slot = this.controls.length === 0 ? ring.reserve() : -1;
+    const to = slot >= 0 ? ring.i32 : new Int32Array(SLOT_WORDS);
+    const at = slot >= 0 ? slot : 0;
+    to[at + S_KIND] = kind;
+    to[at + S_TAG_LO] = a;
+    to[at + S_TAG_HI] = b;
+    if (more !== undefined) for (let i = 0; i < more.length; i++) to[at + 4 + i] = more[i];
+    if (slot >= 0) {
+      ring.publish(slot);
+      this.announce();
+    } else {
+      this.controls.push(to);
+      this.waiting = true;
+    }
+  }
+
+  /** Sends control slots that waited. True when none is left. */
+  flushControls(): boolean {
+    const ring = this.transfersOut;
+    let sent = 0;
+    for (; sent < this.controls.length; sent++) {
+      const slot = ring.reserve();
+      if (slot < 0) break;
+      ring.i32.set(this.controls[sent].subarray(1), slot + 1);
+      ring.publish(slot);
+    }
+    if (sent > 0) {
+      this.controls.splice(0, sent);
+      this.announce();
+    }
+    return this.controls.length === 0;
+  }
+
+  /** Tells the sender what was consumed, when it is due; immediate mode. */
+  returnCredits(force = false): void {
+    const posts = this.#creditPosts;
+    if (posts === undefined) return;
+    this.#return(this.messagesIn, CREDIT_MESSAGES, force);
+    this.#return(this.transfersIn, CREDIT_TRANSFERS, force);
+  }
+
+  #return(reader: RingReader, at: number, force: boolean): void {
+    if (!(reader.creditDue || (force && reader.position !== reader.reported))) return;
+    reader.reported = reader.position;
+    reader.unreportedBytes = 0;
+    this.#creditPosts?.send(at, reader.position);
+  }
+
+  // ---- the user's side ----
+
+  /** Throws when the endpoint cannot be used any more. */
+  check(): void {
+    if (this.state === 'failed') throw this.failure ?? new PeerLost(this.peer, 'connecting', 'the endpoint failed');
+    if (this.state === 'closed' || this.state === 'closing') {
+      throw new MessagingError('MSG_CLOSED', `the endpoint to ${this.peer} is closed`);
+    }
+    if (this.closedByPeer) throw new PeerLost(this.peer, 'sending', 'it closed the endpoint');
+  }
+
+  /** Resolves when connected. Throws what connecting throws, MSG_TIMEOUT, or the signal's reason. */
+  ready(options: CallOptions = {}): Promise<void> {
+    return this.worker.whenReady(this, options);
+  }
+
+  /** Sends a tagged message; resolves when the memory may be used again. Throws PeerLost, MSG_CLOSED, MSG_TIMEOUT, the signal's reason. */
+  send(tag: Tag, data: Data, options?: CallOptions): Promise<void> {
+    return this.worker.send(this, tag, data, options);
+  }
+
+  /**
+   * The callback form: begins a send and returns its request, or undefined when it is complete already (then `done` was not called).
+   */
+  sendBegin(tag: Tag, data: Data, done?: (error: Error | undefined) => void): Request | undefined {
+    return this.worker.sendBegin(this, tag, data, done);
+  }
+
+  /** How a message of this size would go, and why. Operation: 'tag' or 'am'. Throws until connected (`await ep.ready()`). */
+  explain(operation: 'tag' | 'am', bytes: number): Explanation {
+    return this.worker.explain(this, operation, bytes);
+  }
+
+  /**
+   * Closes the endpoint. Graceful (default): what was sent arrives first. Forced: outstanding requests fail with MSG_CLOSED at once. Idempotent.
+   */
+  close(options: CallOptions & { force?: boolean } = {}): Promise<void> {
+    return this.worker.closeEndpoint(this, options);
+  }
+}
+
+const TSO: boolean = process.arch === 'x64';

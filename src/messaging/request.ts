@@ -1,0 +1,98 @@
+/**
+ * A request of the callback and promise forms: an object over a row of the request table. The synchronous form needs none.
+ */
+
+import { MessagingError } from './errors.js';
+import type { RequestOwner, RequestTable } from './requests.js';
+import { tagOf } from './tag/tag.js';
+import type { Worker } from './worker.js';
+
+/** Options of every call that waits. */
+export interface CallOptions {
+  /** Gives up with MSG_TIMEOUT. Default: the worker's `timeoutMs`. Milliseconds; Infinity: never. */
+  readonly timeoutMs?: number;
+  /** Gives up with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** What a receive got. */
+export interface Received {
+  /** Bytes of the message. */
+  readonly length: number;
+  readonly tag: number | bigint;
+  /** Number of the peer within the worker; `worker.endpointOf(source)` leads to it. */
+  readonly source: number;
+}
+
+export class Request implements RequestOwner {
+  readonly worker: Worker;
+  /** Handle of the row while it is under way. */
+  readonly handle: number;
+  done = false;
+  error: Error | undefined;
+  received: Received | undefined;
+  #callback: ((error: Error | undefined, received: Received | undefined) => void) | undefined;
+  #settle: (() => void) | undefined;
+
+  constructor(worker: Worker, handle: number, callback?: (error: Error | undefined, received: Received | undefined) => void) {
+    this.worker = worker;
+    this.handle = handle;
+    this.#callback = callback;
+  }
+
+  completed(table: RequestTable, index: number): void {
+    this.done = true;
+    this.error = table.error[index];
+    this.received = {
+      length: table.length[index],
+      tag: tagOf(table.tagLo[index], table.tagHi[index]),
+      source: table.source[index],
+    };
+    this.worker.driver.leave();
+    const callback = this.#callback;
+    this.#callback = undefined;
+    callback?.(this.error, this.received);
+    this.#settle?.();
+  }
+
+  /** Cancels a receive that has not matched. False when it is too late. */
+  cancel(): boolean {
+    return this.worker.cancel(this.handle);
+  }
+
+  /** Waits for the end. Throws the request's error, MSG_TIMEOUT (the request goes on unless it can be cancelled), or the signal's reason. */
+  async wait(options: CallOptions = {}): Promise<Received> {
+    const { signal, timeoutMs = this.worker.timeoutMs } = options;
+    signal?.throwIfAborted();
+    if (!this.done) this.worker.driver.spin(this);
+    if (!this.done) await this.#sleep(timeoutMs, signal);
+    if (this.error !== undefined) throw this.error;
+    return this.received as Received;
+  }
+
+  #sleep(timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', abort);
+        this.#settle = undefined;
+      };
+      const giveUp = (reason: unknown) => {
+        end();
+        this.cancel();
+        reject(reason);
+      };
+      const abort = () => giveUp(signal?.reason);
+      const timer =
+        timeoutMs === Number.POSITIVE_INFINITY
+          ? undefined
+          : setTimeout(() => giveUp(new MessagingError('MSG_TIMEOUT', `nothing happened within ${timeoutMs} ms`)), timeoutMs);
+      signal?.addEventListener('abort', abort, { once: true });
+      this.#settle = () => {
+        end();
+        resolve();
+      };
+      this.worker.driver.start();
+    });
+  }
+}

@@ -1,0 +1,570 @@
+/**
+ * Tag matching over rings: what is sent, what is waited for, what came too early.
+ *
+ * Sender: a message that is eager goes into the ring at once; one that is not, or finds the ring full, waits as a request. Receiver: a message in
+ * the ring takes the oldest receive that fits; without one it moves to the store of unexpected messages; when that is full it stays in the ring (the
+ * endpoint is "stuck") and the sender runs out of credits.
+ *
+ * A stuck endpoint must not stop receives that could go on, so
+ * - slots behind the stuck head are matched out of turn, and given back when their turn comes;
+ * - a receive that finds nothing asks the stuck peers (PULL): the peer looks through the sends it holds back and offers the first that fits, by
+ *   rendezvous on the other ring. A receive that was served meanwhile refuses the offer (UNPULL). While an offer is open the sender sends nothing that
+ *   stands behind it, so the order of messages stays.
+ */
+
+import type { Endpoint } from '../endpoint.js';
+import { MessagingError } from '../errors.js';
+import type { RingReader } from '../patterns/ring-region.js';
+import type { Payload } from '../payload.js';
+import { protocolAt } from '../protocols/selection.js';
+import { KIND_RECV, KIND_SEND, PENDING, type RequestTable } from '../requests.js';
+import {
+  EAGER,
+  INLINE_BYTES,
+  PULL,
+  RTS,
+  RTS_GET,
+  RTS_PIPELINE,
+  RTS_PUT,
+  S_BULK,
+  S_KIND,
+  S_LENGTH,
+  S_PAYLOAD,
+  S_TAG_HI,
+  S_TAG_LO,
+  UNPULL,
+} from '../wire/slot.js';
+import type { Worker } from '../worker.js';
+import { ANY_SOURCE, PostedReceives, UnexpectedMessages } from './match-queue.js';
+import { UnexpectedStore } from './unexpected-store.js';
+
+/** Flag of a send that was offered out of turn. */
+const PULLED = 1;
+/** Messages taken from one ring in one poll, so that the others get their turn. */
+const BATCH = 64;
+
+/** A message found by `probe`. */
+export interface Probed {
+  readonly length: number;
+  readonly tagLo: number;
+  readonly tagHi: number;
+  readonly source: number;
+  /** Row of the store, for a matched probe. */
+  readonly row: number;
+}
+
+export class TagEngine {
+  readonly store: UnexpectedStore;
+  readonly #worker: Worker;
+  readonly #requests: RequestTable;
+  readonly #posted = new PostedReceives();
+  readonly #unexpected = new UnexpectedMessages();
+  readonly #stuck = new Set<Endpoint>();
+  readonly #f64 = new Float64Array(3);
+  readonly #words = new Int32Array(this.#f64.buffer);
+
+  constructor(worker: Worker, requests: RequestTable, maxBytes: number, maxCount: number) {
+    this.#worker = worker;
+    this.#requests = requests;
+    this.store = new UnexpectedStore(maxBytes, maxCount);
+  }
+
+  // ---- sending ----
+
+  /** Begins a send. Returns -1 when it is complete, else the row of its request. */
+  send(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): number {
+    if (endpoint.state === 'ready' && !endpoint.closedByPeer && endpoint.pending.length === 0) {
+      if (this.#trySend(endpoint, payload, context, lo, hi)) return -1;
+    } else {
+      endpoint.check();
+      endpoint.connect?.();
+    }
+    const index = this.#requests.begin(KIND_SEND, payload);
+    this.#requests.context[index] = context;
+    this.#requests.tagLo[index] = lo;
+    this.#requests.tagHi[index] = hi;
+    this.#requests.endpoint[index] = endpoint.id;
+    this.#requests.length[index] = payload.length;
+    endpoint.pending.push(this.#requests.handle(index));
+    endpoint.waiting = true;
+    if (endpoint.state === 'ready') {
+      if (endpoint.pending.length - endpoint.pendingHead === 1) this.advance(endpoint);
+      if (endpoint.pulls.size > 0 && endpoint.pending.length > 0) this.#answerPulls(endpoint, index);
+    }
+    return index;
+  }
+
+  /** An eager send that needs no request. False: it is not eager, or there is no room. */
+  #trySend(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): boolean {
+    const length = payload.length;
+    const ring = endpoint.messagesOut;
+    let slot: number;
+    if (length <= INLINE_BYTES) {
+      if (endpoint.eagerMax < length) return false;
+      slot = ring.reserve();
+      if (slot < 0) return false;
+      const words = payload.words;
+      const i32 = ring.i32;
+      if ((length & 3) === 0 && words.length === length >> 2) {
+        for (let w = 0, to = slot + S_PAYLOAD; w < length >> 2; w++) i32[to + w] = words[w];
+      } else {
+        payload.pack(0, length, ring.u8, (slot + S_PAYLOAD) << 2);
+      }
+    } else {
+      if (length > (payload.pieces === undefined ? endpoint.eagerMax : endpoint.piecesEagerMax)) return false;
+      slot = ring.reserveBulk(length);
+      if (slot < 0) return false;
+      this.#worker.copyIn(payload, 0, length, ring, ring.bulkOffset);
+      ring.i32[slot + S_BULK] = ring.bulkOffset;
+    }
+    const i32 = ring.i32;
+    i32[slot + S_KIND] = EAGER | (context << 16);
+    i32[slot + S_TAG_LO] = lo;
+    i32[slot + S_TAG_HI] = hi;
+    i32[slot + S_LENGTH] = length;
+    ring.publish(slot);
+    endpoint.announce();
+    return true;
+  }
+
+  /** Sends what waits, in order, as far as there is room. Returns how many went. */
+  advance(endpoint: Endpoint): number {
+    const { pending } = endpoint;
+    const requests = this.#requests;
+    let sent = 0;
+    while (endpoint.pendingHead < pending.length) {
+      const index = requests.find(pending[endpoint.pendingHead]);
+      if (index >= 0 && requests.state[index] === PENDING) {
+        if (requests.flags[index] & PULLED) break;
+        const payload = requests.payload[index] as Payload;
+        const context = requests.context[index];
+        const lo = requests.tagLo[index];
+        const hi = requests.tagHi[index];
+        if (this.#trySend(endpoint, payload, context, lo, hi)) requests.complete(index);
+        else if (!this.#isRendezvous(endpoint, payload) || !this.#sendRts(endpoint, index, false)) break;
+        sent++;
+      }
+      endpoint.pendingHead++;
+    }
+    if (endpoint.pendingHead === pending.length) {
+      pending.length = 0;
+      endpoint.pendingHead = 0;
+    } else if (endpoint.pendingHead > 1024) {
+      pending.splice(0, endpoint.pendingHead);
+      endpoint.pendingHead = 0;
+    }
+    return sent;
+  }
+
+  #isRendezvous(endpoint: Endpoint, payload: Payload): boolean {
+    return payload.length > (payload.pieces === undefined ? endpoint.eagerMax : endpoint.piecesEagerMax);
+  }
+
+  /** Announces a message. False when there is no room. */
+  #sendRts(endpoint: Endpoint, index: number, offered: boolean): boolean {
+    const requests = this.#requests;
+    const payload = requests.payload[index] as Payload;
+    const ring = endpoint.messagesOut;
+    const slot = offered ? 0 : ring.reserve();
+    if (slot < 0) return false;
+    let flags = 0;
+    this.#f64[0] = 0;
+    this.#words[4] = 0;
+    const name = payload.pieces === undefined ? protocolAt(endpoint.ranges, payload.length) : 'rndv-am';
+    if (name !== 'rndv-am' && payload.length > 0 && this.#worker.rendezvous.pin(index, payload)) {
+      flags = name === 'rndv-put' ? RTS_PUT : name === 'rndv-pipeline' ? RTS_GET | RTS_PIPELINE : RTS_GET;
+      const region = payload.region;
+      if (region !== undefined) {
+        this.#f64[0] = region.addr + payload.regionOffset;
+        this.#words[4] = region.rkey;
+      }
+    }
+    this.#f64[1] = payload.length;
+    this.#words[5] = requests.handle(index);
+    const kind = RTS | (flags << 8) | (requests.context[index] << 16);
+    if (offered) {
+      endpoint.control(kind, requests.tagLo[index], requests.tagHi[index], [0, 0, ...this.#words.subarray(0, 6)]);
+      return true;
+    }
+    const i32 = ring.i32;
+    i32[slot + S_KIND] = kind;
+    i32[slot + S_TAG_LO] = requests.tagLo[index];
+    i32[slot + S_TAG_HI] = requests.tagHi[index];
+    i32[slot + S_LENGTH] = 0;
+    for (let w = 0; w < 6; w++) i32[slot + S_PAYLOAD + w] = this.#words[w];
+    ring.publish(slot);
+    endpoint.announce();
+    return true;
+  }
+
+  // ---- receiving ----
+
+  /** Begins a receive; returns the row of its request, which may be complete already. */
+  receive(payload: Payload, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): number {
+    const requests = this.#requests;
+    const index = requests.begin(KIND_RECV, payload);
+    requests.context[index] = context;
+    requests.tagLo[index] = lo;
+    requests.tagHi[index] = hi;
+    requests.source[index] = source;
+    if (this.#unexpected.count > 0) {
+      const row = this.#unexpected.find(context, lo, hi, maskLo, maskHi, source);
+      if (row >= 0) {
+        const kept = this.#unexpected.value[row];
+        this.#unexpected.remove(row);
+        this.takeKept(index, kept);
+        return index;
+      }
+    }
+    if (this.#stuck.size > 0 && this.#receiveStuck(index, context, lo, hi, maskLo, maskHi, source)) return index;
+    requests.aux[index] = this.#posted.add(context, lo, hi, maskLo, maskHi, source, index);
+    if (this.#stuck.size > 0) for (const endpoint of this.#stuck) this.#sendPull(endpoint, index);
+    return index;
+  }
+
+  /** Gives a kept message to a receive. */
+  takeKept(index: number, kept: number): void {
+    const { store } = this;
+    const requests = this.#requests;
+    const endpoint = this.#worker.endpoints[store.endpoint[kept]];
+    requests.source[index] = endpoint.source;
+    if (store.isRendezvous[kept] === 1) {
+      const { address, rkey, sender, flags, length } = store;
+      this.#worker.rendezvous.begin(endpoint, index, address[kept], rkey[kept], length[kept], sender[kept], flags[kept]);
+    } else {
+      const payload = requests.payload[index] as Payload;
+      store.copyOut(kept, payload);
+      this.#finish(index, store.length[kept], payload);
+    }
+    store.release(kept);
+    this.#unstick();
+  }
+
+  #finish(index: number, length: number, payload: Payload): void {
+    this.#requests.length[index] = length;
+    if (length > payload.length) this.#requests.fail(index, truncation(length, payload.length));
+    else this.#requests.complete(index);
+  }
+
+  /** Takes what lies in the ring of new messages. Returns how many. */
+  takeMessages(endpoint: Endpoint): number {
+    const reader = endpoint.messagesIn;
+    let n = 0;
+    while (n < BATCH) {
+      const slot = reader.peek();
+      if (slot < 0) break;
+      const { taken } = endpoint;
+      if (taken !== undefined && taken[reader.position & (reader.slots - 1)] === 1) {
+        taken[reader.position & (reader.slots - 1)] = 0;
+      } else if (!this.#deliver(endpoint, reader, slot)) {
+        this.#becomeStuck(endpoint);
+        n += this.scan(endpoint);
+        break;
+      }
+      reader.release(this.#bulkOf(reader, slot));
+      n++;
+    }
+    return n;
+  }
+
+  #bulkOf(reader: RingReader, slot: number): number {
+    const length = reader.i32[slot + S_LENGTH];
+    return length > INLINE_BYTES ? length : 0;
+  }
+
+  /** A message goes to its receive or to the store. False: neither will have it. */
+  #deliver(endpoint: Endpoint, reader: RingReader, slot: number): boolean {
+    const { i32 } = reader;
+    const kind = i32[slot + S_KIND];
+    const lo = i32[slot + S_TAG_LO];
+    const hi = i32[slot + S_TAG_HI];
+    const context = kind >>> 16;
+    const row = this.#posted.find(context, lo, hi, endpoint.source);
+    if (row >= 0) {
+      const index = this.#posted.value[row];
+      this.#posted.remove(row);
+      this.#give(endpoint, reader, slot, index);
+      return true;
+    }
+    const eager = (kind & 0xff) === EAGER;
+    const { store } = this;
+    const length = eager ? i32[slot + S_LENGTH] : 0;
+    if (!store.hasRoom(length)) return false;
+    const kept = store.take(endpoint.id, length);
+    if (eager) {
+      store.fill(kept, reader.u8, this.#payloadAt(reader, slot, length));
+    } else {
+      this.#readRts(i32, slot);
+      store.isRendezvous[kept] = 1;
+      store.address[kept] = this.#f64[0];
+      store.length[kept] = this.#f64[1];
+      store.rkey[kept] = this.#words[4];
+      store.sender[kept] = this.#words[5];
+      store.flags[kept] = (kind >>> 8) & 0xff;
+    }
+    this.#unexpected.add(context, lo, hi, endpoint.source, kept);
+    return true;
+  }
+
+  #payloadAt(reader: RingReader, slot: number, length: number): number {
+    return length <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : reader.bulkAt + reader.i32[slot + S_BULK];
+  }
+
+  #readRts(i32: Int32Array, slot: number): void {
+    for (let w = 0; w < 6; w++) this.#words[w] = i32[slot + S_PAYLOAD + w];
+  }
+
+  /** A message in a ring goes to a receive. */
+  #give(endpoint: Endpoint, reader: RingReader, slot: number, index: number): void {
+    const { i32 } = reader;
+    const requests = this.#requests;
+    requests.tagLo[index] = i32[slot + S_TAG_LO];
+    requests.tagHi[index] = i32[slot + S_TAG_HI];
+    requests.source[index] = endpoint.source;
+    requests.aux[index] = -1;
+    if ((i32[slot + S_KIND] & 0xff) !== EAGER) {
+      this.#readRts(i32, slot);
+      const flags = (i32[slot + S_KIND] >>> 8) & 0xff;
+      this.#worker.rendezvous.begin(endpoint, index, this.#f64[0], this.#words[4] >>> 0, this.#f64[1], this.#words[5], flags);
+      return;
+    }
+    const length = i32[slot + S_LENGTH];
+    const payload = requests.payload[index] as Payload;
+    const count = length < payload.length ? length : payload.length;
+    const words = payload.words;
+    if (length <= INLINE_BYTES && (count & 3) === 0 && words.length >= count >> 2) {
+      for (let w = 0, from = slot + S_PAYLOAD; w < count >> 2; w++) words[w] = i32[from + w];
+    } else if (length <= INLINE_BYTES) {
+      payload.unpack(0, count, reader.u8, (slot + S_PAYLOAD) << 2);
+    } else {
+      this.#worker.copyOut(payload, 0, count, reader, i32[slot + S_BULK]);
+    }
+    this.#finish(index, length, payload);
+  }
+
+  // ---- at the bound ----
+
+  #becomeStuck(endpoint: Endpoint): void {
+    if (endpoint.stuck) return;
+    endpoint.stuck = true;
+    this.#stuck.add(endpoint);
+    endpoint.taken ??= new Uint8Array(endpoint.messagesIn.slots);
+    for (let row = this.#posted.oldest; row >= 0; row = this.#posted.after(row)) {
+      this.#sendPull(endpoint, this.#posted.value[row]);
+    }
+  }
+
+  /** There is room again: the next poll tries the heads. */
+  #unstick(): void {
+    if (this.#stuck.size === 0) return;
+    for (const endpoint of this.#stuck) endpoint.stuck = false;
+    this.#stuck.clear();
+  }
+
+  forgetStuck(endpoint: Endpoint): void {
+    this.#stuck.delete(endpoint);
+  }
+
+  /** Looks behind a stuck head for messages that have a receive. */
+  scan(endpoint: Endpoint): number {
+    const reader = endpoint.messagesIn;
+    const taken = endpoint.taken as Uint8Array;
+    let n = 0;
+    if (this.#posted.count === 0) return 0;
+    for (let ahead = 1; ; ahead++) {
+      const slot = reader.peekAhead(ahead);
+      if (slot < 0) return n;
+      const at = (reader.position + ahead) & (reader.slots - 1);
+      if (taken[at] === 1) continue;
+      const { i32 } = reader;
+      const row = this.#posted.find(i32[slot + S_KIND] >>> 16, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], endpoint.source);
+      if (row < 0) continue;
+      const index = this.#posted.value[row];
+      this.#posted.remove(row);
+      this.#give(endpoint, reader, slot, index);
+      taken[at] = 1;
+      n++;
+    }
+  }
+
+  /** A new receive looks into the rings of stuck endpoints. */
+  #receiveStuck(index: number, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): boolean {
+    for (const endpoint of this.#stuck) {
+      if (source !== ANY_SOURCE && source !== endpoint.source) continue;
+      const reader = endpoint.messagesIn;
+      const taken = endpoint.taken as Uint8Array;
+      for (let ahead = 0; ; ahead++) {
+        const slot = reader.peekAhead(ahead);
+        if (slot < 0) break;
+        const at = (reader.position + ahead) & (reader.slots - 1);
+        if (taken[at] === 1) continue;
+        const { i32 } = reader;
+        if (
+          i32[slot + S_KIND] >>> 16 !== context ||
+          ((i32[slot + S_TAG_LO] ^ lo) & maskLo) !== 0 ||
+          ((i32[slot + S_TAG_HI] ^ hi) & maskHi) !== 0
+        ) {
+          continue;
+        }
+        this.#give(endpoint, reader, slot, index);
+        taken[at] = 1;
+        if (ahead === 0) {
+          endpoint.stuck = false;
+          this.#stuck.delete(endpoint);
+        }
+        return true;
+      }
+    }
+    return false;
+  }
+
+  #sendPull(endpoint: Endpoint, index: number): void {
+    const row = this.#requests.aux[index];
+    const posted = this.#posted;
+    if (posted.source[row] !== ANY_SOURCE && posted.source[row] !== endpoint.source) return;
+    endpoint.control(PULL | (posted.context[row] << 16), posted.tagLo[row], posted.tagHi[row], [
+      posted.maskLo[row],
+      posted.maskHi[row],
+      this.#requests.handle(index),
+    ]);
+  }
+
+  /** The peer wants a message that may be held back here. */
+  onPull(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+    const handle = i32[slot + S_PAYLOAD];
+    const pull = {
+      context: i32[slot + S_KIND] >>> 16,
+      lo: i32[slot + S_TAG_LO],
+      hi: i32[slot + S_TAG_HI],
+      maskLo: i32[slot + S_LENGTH],
+      maskHi: i32[slot + S_BULK],
+    };
+    endpoint.pulls.set(handle, pull);
+    for (let at = endpoint.pendingHead; at < endpoint.pending.length; at++) {
+      const index = this.#requests.find(endpoint.pending[at]);
+      if (index >= 0 && this.#answerPulls(endpoint, index, handle)) return;
+    }
+  }
+
+  /** Offers a send that is held back, if a standing pull wants it. */
+  #answerPulls(endpoint: Endpoint, index: number, only?: number): boolean {
+    const requests = this.#requests;
+    if (requests.state[index] !== PENDING || requests.flags[index] & PULLED) return false;
+    const lo = requests.tagLo[index];
+    const hi = requests.tagHi[index];
+    for (const [handle, pull] of endpoint.pulls) {
+      if (only !== undefined && handle !== only) continue;
+      if (pull.context !== requests.context[index]) continue;
+      if (((pull.lo ^ lo) & pull.maskLo) !== 0 || ((pull.hi ^ hi) & pull.maskHi) !== 0) continue;
+      endpoint.pulls.delete(handle);
+      requests.flags[index] |= PULLED;
+      this.#sendRts(endpoint, index, true);
+      return true;
+    }
+    return false;
+  }
+
+  /** An offer came: taken if its receive still waits, else refused. */
+  onOffer(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+    // What the sender wrote before the offer comes first.
+    while (this.takeMessages(endpoint) >= BATCH);
+    const kind = i32[slot + S_KIND];
+    const row = this.#posted.find(kind >>> 16, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], endpoint.source);
+    if (row < 0) {
+      endpoint.control(UNPULL, i32[slot + S_PAYLOAD + 5], 0);
+      return;
+    }
+    const index = this.#posted.value[row];
+    this.#posted.remove(row);
+    this.#give(endpoint, endpoint.transfersIn, slot, index);
+  }
+
+  /** The peer refused an offer: the send waits for its turn again. */
+  onUnpull(handle: number): void {
+    const index = this.#requests.find(handle);
+    if (index < 0) return;
+    this.#requests.flags[index] &= ~PULLED;
+    this.#worker.rendezvous.unpin(index);
+  }
+
+  // ---- asking, cancelling, failing ----
+
+  /** The oldest unexpected message that a receive would take, or undefined. */
+  probe(context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): Probed | undefined {
+    const row = this.#unexpected.find(context, lo, hi, maskLo, maskHi, source);
+    if (row < 0) return undefined;
+    const kept = this.#unexpected.value[row];
+    return {
+      length: this.store.length[kept],
+      tagLo: this.#unexpected.tagLo[row],
+      tagHi: this.#unexpected.tagHi[row],
+      source: this.#unexpected.source[row],
+      row,
+    };
+  }
+
+  /** Takes a probed message out of the queue, so that nobody else gets it. Returns its row in the store. */
+  claim(probed: Probed): number {
+    const kept = this.#unexpected.value[probed.row];
+    this.#unexpected.remove(probed.row);
+    return kept;
+  }
+
+  /** Receives a message that was claimed. */
+  receiveClaimed(payload: Payload, context: number, probed: Probed, kept: number): number {
+    const index = this.#requests.begin(KIND_RECV, payload);
+    this.#requests.context[index] = context;
+    this.#requests.tagLo[index] = probed.tagLo;
+    this.#requests.tagHi[index] = probed.tagHi;
+    this.takeKept(index, kept);
+    return index;
+  }
+
+  /** Takes a receive back. False when it has matched already. */
+  cancel(index: number): boolean {
+    const requests = this.#requests;
+    if (requests.kind[index] !== KIND_RECV || requests.state[index] !== PENDING || requests.aux[index] < 0) return false;
+    this.#posted.remove(requests.aux[index]);
+    requests.fail(index, new MessagingError('MSG_CANCELLED', 'the receive was cancelled'));
+    return true;
+  }
+
+  /** Receives that only this source could serve. */
+  receivesFrom(source: number): number[] {
+    const found: number[] = [];
+    for (let row = this.#posted.oldest; row >= 0; row = this.#posted.after(row)) {
+      if (this.#posted.source[row] === source) found.push(row);
+    }
+    return found.map((row) => {
+      const index = this.#posted.value[row];
+      this.#posted.remove(row);
+      return index;
+    });
+  }
+
+  /** Drops announcements of a peer that is gone: their memory is gone too. */
+  dropRendezvousOf(endpoint: Endpoint): void {
+    for (let row = this.#unexpected.oldest; row >= 0; ) {
+      const next = this.#unexpected.after(row);
+      const kept = this.#unexpected.value[row];
+      if (this.store.endpoint[kept] === endpoint.id && this.store.isRendezvous[kept] === 1) {
+        this.#unexpected.remove(row);
+        this.store.release(kept);
+      }
+      row = next;
+    }
+    this.#unstick();
+  }
+
+  /** Receives that wait. */
+  get posted(): number {
+    return this.#posted.count;
+  }
+}
+
+function truncation(length: number, room: number): MessagingError {
+  return new MessagingError(
+    'MSG_TRUNCATED',
+    `the message has ${length} bytes, the receive buffer ${room}: receive into a larger one, or probe first`,
+  );
+}
