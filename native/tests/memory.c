@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -242,6 +243,70 @@ static void atomics_of_several_processes_lose_nothing(void) {
   close(fd);
 }
 
+/*
+ * Announce and look, against revoke and look: one of the two must see the other. The side in a hurry has plain accesses only, the
+ * other one calls memory_barrier between its store and its load.
+ */
+enum { MEETINGS = 20000 };
+
+static struct {
+  _Alignas(64) volatile int announced;
+  _Alignas(64) volatile int revoked;
+  _Alignas(64) int round; /* atomic: both start when it is raised */
+  _Alignas(64) int arrived;
+  int saw_revoked, saw_announced;
+} meeting;
+
+static void meet(int round) {
+  if (__atomic_add_fetch(&meeting.arrived, 1, __ATOMIC_SEQ_CST) == 2 * round) __atomic_store_n(&meeting.round, round, __ATOMIC_SEQ_CST);
+  for (int spins = 0; __atomic_load_n(&meeting.round, __ATOMIC_ACQUIRE) < round; spins++) {
+    if (spins % 4096 == 4095) sched_yield(); /* spinning lets both start at the same moment */
+  }
+}
+
+/* The two never start at the same nanosecond: a delay that differs from meeting to meeting lets them collide now and then. */
+static void stagger(int turns) {
+  for (volatile int i = 0; i < turns; i++) {
+  }
+}
+
+static void *announce_and_look(void *argument) {
+  for (int i = 1; i <= MEETINGS; i++) {
+    meet(2 * i - 1);
+    stagger(i % 61);
+    meeting.announced = i;
+    meeting.saw_revoked = meeting.revoked == i;
+    meet(2 * i);
+  }
+  return argument;
+}
+
+static void a_barrier_orders_the_plain_accesses_of_the_other_side(void) {
+  int error = memory_register_barrier();
+  if (error == 0) error = memory_barrier();
+  if (error != 0) {
+    CHECK(error == ENOSYS || error == EINVAL);
+    printf("  (no membarrier here: errno %d)\n", error);
+    return;
+  }
+#if defined(__x86_64__)
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, announce_and_look, NULL) == 0);
+  for (int i = 1; i <= MEETINGS; i++) {
+    meet(2 * i - 1);
+    stagger(i % 53);
+    meeting.revoked = i;
+    CHECK(memory_barrier() == 0);
+    meeting.saw_announced = meeting.announced == i;
+    meet(2 * i);
+    CHECK(meeting.saw_announced || meeting.saw_revoked);
+  }
+  pthread_join(thread, NULL);
+#else
+  (void)announce_and_look; /* only x86-64 leaves the other side's barrier out */
+#endif
+}
+
 int main(void) {
   RUN(two_mappings_of_a_segment_are_the_same_memory);
   RUN(segments_have_no_name_and_do_not_survive_exec);
@@ -253,5 +318,6 @@ int main(void) {
   RUN(another_process_is_read_and_written_while_it_is_stopped);
   RUN(a_compare_and_swap_returns_the_old_value_and_swaps_only_when_it_was_expected);
   RUN(atomics_of_several_processes_lose_nothing);
+  RUN(a_barrier_orders_the_plain_accesses_of_the_other_side);
   return 0;
 }
