@@ -23,4 +23,15 @@ verbsConformance({
 
 const real = new SimFabric({ mtu: 1024 });
 
-verbsConformance({ name: 'sim, real time', open: async (options) => real.open(options), scale: 0.1, skip: SKIP });
+verbsConformance({
+  name: 'sim, real time',
+  open: async (options) => real.open(options),
+  scale: 0.1,
+  skip: [
+    ...SKIP,
+    {
+      reason: 'a UC WRITE completes when it has left, and the test looks at the target in the same moment',
+      tests: ['transfers: UC RDMA_WRITE moves sizes 0, 1, 7, 64, 4095 and 1 MiB at odd and even offsets'],
+    },
+  ],
+});
