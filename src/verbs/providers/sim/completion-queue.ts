@@ -4,7 +4,7 @@
  *     id [f64 ...]  status [u8 ...]  opcode, byteLen, imm, qpNum, srcQp, flags, causeId       head ──> taken    tail ──> filled
  */
 
-import { CompletionQueue, type CqInit, type Moderation } from '../../completion-queue.js';
+import { CompletionQueue, type CqInit, type Moderation, type WaitOptions } from '../../completion-queue.js';
 import { VerbsError } from '../../errors.js';
 import type { Cause } from '../../status.js';
 import { powerOfTwo } from '../../transport/sequence.js';
@@ -36,6 +36,7 @@ export class SimCompletionQueue extends CompletionQueue {
   private isOverrun = false;
   private isClosed = false;
   private isHeld = false;
+  private readonly virtualWaiters: (() => void)[] = [];
   private armed: number = Armed.not;
   private eventCount = 1;
   private eventPeriodUs = 0;
@@ -166,6 +167,27 @@ export class SimCompletionQueue extends CompletionQueue {
     this.cancelPeriod = undefined;
     this.armed = Armed.not;
     this.signal();
+    for (const wake of this.virtualWaiters.splice(0)) wake();
+  }
+
+  /** On virtual time a wait ends by the fabric's clock, whatever the mode: spinning would only keep that clock from moving. */
+  override async ready(options: WaitOptions = {}): Promise<void> {
+    const { fabric } = this.device;
+    if (!fabric.isVirtual) return super.ready(options);
+    const { timeoutMs, signal } = options;
+    signal?.throwIfAborted();
+    const endNs = timeoutMs === undefined ? undefined : fabric.nowNs + timeoutMs * 1e6;
+    while (!this.isReady()) {
+      this.requestNotify(false);
+      const leftMs = endNs === undefined ? undefined : (endNs - fabric.nowNs) / 1e6;
+      await this.device.wait<void>({ timeoutMs: leftMs, signal }, 'no completion', ({ resolve }) => {
+        this.virtualWaiters.push(resolve);
+        return () => {
+          const at = this.virtualWaiters.indexOf(resolve);
+          if (at >= 0) this.virtualWaiters.splice(at, 1);
+        };
+      });
+    }
   }
 
   /** Keeps a cause under a number. */
