@@ -147,6 +147,16 @@ static void producers_that_race_ring_once_and_mark_every_ring(void) {
 
 static int32_t heads[QUEUES + 1][HEAD_WORDS];
 
+/* The owner arms as the completion queue does. */
+static void arm(watcher *w, int32_t *cq) {
+  if (!watcher_asleep(w)) {
+    store(&cq[CQ_THREAD_ARMED], 1);
+    if (watcher_asleep(w)) __atomic_fetch_or(&cq[CQ_WORD], CQ_ARMED_ANY, __ATOMIC_SEQ_CST);
+    return;
+  }
+  __atomic_fetch_or(&cq[CQ_WORD], CQ_ARMED_ANY, __ATOMIC_SEQ_CST);
+}
+
 static void the_watcher_rings_for_a_queue_that_waits_and_has_something(void) {
   watcher *w;
   CHECK(watcher_start(-1, bell.write_fd, &w) == 0);
@@ -155,9 +165,9 @@ static void the_watcher_rings_for_a_queue_that_waits_and_has_something(void) {
   fresh(busy, CQ_BITMAP);
   CHECK(watcher_add(w, idle) == 0);
   CHECK(watcher_add(w, busy) == 0);
-  store(&busy[CQ_THREAD_ARMED], 1);
   watcher_wake(w);
-  CHECK(notify(busy) == 0 || load(&busy[CQ_WORD]) == CQ_BITMAP); /* the producer makes no system call while the thread is awake */
+  arm(w, busy);
+  notify(busy);
   CHECK(bell_wait(bell, PATIENCE_MS));
   EVENTUALLY(load(&busy[CQ_THREAD_ARMED]) == 0);
   CHECK(load(&idle[CQ_READY]) == 0 && load(&idle[CQ_WORD]) == CQ_BITMAP);
@@ -183,23 +193,13 @@ static void the_watcher_sleeps_when_there_is_nothing_and_hands_its_queues_over(v
   for (int round = 0; round < 5; round++) {
     watcher_wake(w);
     store(&waiting[CQ_READY], 0);
-    store(&waiting[CQ_THREAD_ARMED], 1);
+    arm(w, waiting); /* it may be asleep again by now */
     notify(waiting);
     CHECK(bell_wait(bell, PATIENCE_MS));
     EVENTUALLY(watcher_asleep(w));
     bell_drain(bell);
   }
   watcher_stop(w); /* while it sleeps */
-}
-
-/* The owner arms as the completion queue does. */
-static void arm(watcher *w, int32_t *cq) {
-  if (!watcher_asleep(w)) {
-    store(&cq[CQ_THREAD_ARMED], 1);
-    if (watcher_asleep(w)) __atomic_fetch_or(&cq[CQ_WORD], CQ_ARMED_ANY, __ATOMIC_SEQ_CST);
-    return;
-  }
-  __atomic_fetch_or(&cq[CQ_WORD], CQ_ARMED_ANY, __ATOMIC_SEQ_CST);
 }
 
 /* Arming at the very moment when the thread decides to sleep. Many queues make that moment long. */
