@@ -31,12 +31,13 @@
 
 #define MAX_ARGUMENTS 14
 
-/* A context that tells its peers when it ends: their attention words and bells. */
+/* A context that tells its peers when it ends: takes back what it announced there, then their attention words and bells. */
 typedef struct farewell {
   int32_t *state;
   struct {
     int32_t *attention;
     int bell;
+    int32_t *announcements; /* two words: what this context said it is copying under */
   } *peers;
   int count, capacity;
 } farewell;
@@ -404,6 +405,8 @@ static void farewell_say(void *data) {
   farewell *f = data;
   __atomic_store_n(f->state, 2, __ATOMIC_SEQ_CST);
   for (int i = 0; i < f->count; i++) {
+    __atomic_store_n(&f->peers[i].announcements[0], 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&f->peers[i].announcements[1], 0, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(f->peers[i].attention, 1, __ATOMIC_SEQ_CST);
     notify_ring(f->peers[i].bell);
   }
@@ -429,7 +432,8 @@ static napi_value farewell_add_js(napi_env env, napi_callback_info info) {
     if (!f->peers) abort();
   }
   f->peers[f->count].attention = pointer_at(&c, 1);
-  f->peers[f->count++].bell = int_at(&c, 2);
+  f->peers[f->count].bell = int_at(&c, 2);
+  f->peers[f->count++].announcements = pointer_at(&c, 3);
   return NULL;
 }
 

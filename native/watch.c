@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define TICK_MS 200      /* how often stopped processes, and processes without a pidfd, are looked at */
-#define LOOKS_PER_TICK 64 /* of /proc, so that a thousand peers cost no more than a few */
+#define LOOKS_PER_TICK 256 /* of /proc, so that a thousand peers cost no more than a few */
 
 typedef struct entry {
   pid_t pid; /* 0: free */

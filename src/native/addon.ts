@@ -54,9 +54,9 @@ export interface Addon {
   bellHold(bell: Address, on: number): void;
   bellClose(bell: Address): void;
 
-  /** At the end of this thread or at stop(): sets the state word to 2 and calls every added peer. */
+  /** At the end of this thread or at stop(): sets the state word to 2, clears the two announcement words at every added peer, and calls it. */
   farewellOpen(state: Address): Address;
-  farewellAdd(farewell: Address, attention: Address, bell: number): void;
+  farewellAdd(farewell: Address, attention: Address, bell: number, announcements: Address): void;
   farewellRemove(farewell: Address, attention: Address): void;
 
   watchStart(attention: Address, bell: number): Address;

@@ -212,7 +212,7 @@ export abstract class CompletionQueue {
 /** A completion channel: events of several queues in one place (ibv_comp_channel). */
 export class CompletionChannel {
   readonly #events: CompletionQueue[] = [];
-  #wake: (() => void) | undefined;
+  readonly #waiters = new Set<() => void>();
 
   /** The next queue that raised an event. Poll it empty, then call `requestNotify` again. */
   async next(options: WaitOptions = {}): Promise<CompletionQueue> {
@@ -225,7 +225,7 @@ export class CompletionChannel {
           clearTimeout(timer);
           clearInterval(alive);
           options.signal?.removeEventListener('abort', abort);
-          this.#wake = undefined;
+          this.#waiters.delete(wake);
           act();
         };
         const abort = end(() => reject(options.signal?.reason));
@@ -233,7 +233,8 @@ export class CompletionChannel {
         const timer = options.timeoutMs === undefined ? undefined : setTimeout(late, options.timeoutMs);
         const alive = setInterval(() => {}, 1 << 30);
         options.signal?.addEventListener('abort', abort, { once: true });
-        this.#wake = end(resolve);
+        const wake = end(resolve);
+        this.#waiters.add(wake);
       });
     }
   }
@@ -241,6 +242,6 @@ export class CompletionChannel {
   /** Called by a queue: hands its event to whoever waits. */
   deliver(queue: CompletionQueue): void {
     if (!this.#events.includes(queue)) this.#events.push(queue);
-    this.#wake?.();
+    for (const wake of [...this.#waiters]) wake();
   }
 }

@@ -219,6 +219,18 @@ for (const [what, opcode, more, status, event] of [
   });
 }
 
+test('a refusal that is lost on the way is repeated, and so is the answer before it', () => {
+  const pair = Pair.rc();
+  let lost = 0;
+  pair.filter = (from) => from === pair.a || lost++ > 2;
+  pair.b.bytes.fill(9);
+  pair.a.post(READ, 1, 0, 16, remote(pair.b, 64));
+  pair.a.post(WRITE, 2, 0, 8, { remoteAddress: 1, remoteKey: 1 });
+  pair.run();
+  assert.deepEqual(statuses(pair.a), ['1:SUCCESS', '2:REM_ACCESS_ERR']);
+  assert.equal(pair.a.bytes[15], 9);
+});
+
 test('what the queue pair itself does not allow is an invalid request', () => {
   for (const [opcode, access] of [
     [WRITE, ACCESS_REMOTE_READ],

@@ -4,7 +4,9 @@
  *                PSN = expected                       PSN after expected              PSN before expected
  *     ready ──────────────────────> execute, answer ; NAK sequence error, once  ;  answer again, execute nothing twice
  *       │            no receive request: RNR NAK, the PSN stays expected; what follows is dropped until it comes again
- *       └── invalid, access, operational error: NAK, then ──> error: silent (answers that are due still go out)
+ *       └── invalid, access, operational error: NAK, then ──> error: nothing is carried out any more, but what was answered
+ *                                                              is answered again, the last NAK too: it may have been lost
+ *     flush() ──> error, silent
  *
  * What is due to be sent is kept as two things: the latest acknowledge (`reply`; a newer one replaces it, which is the coalescing) and a
  * ring of READs and atomics, the responder resources. They leave in PSN order.
@@ -78,6 +80,8 @@ export class RcResponder {
   /** A NAK or RNR NAK for `expectedPsn` is out; what comes after it is dropped silently. */
   private hasNaked = false;
   private replySyndrome = NO_REPLY;
+  /** The NAK that ended the connection, repeated for as long as the requester asks. */
+  private fatalSyndrome = NO_REPLY;
   private replyPsn = 0;
 
   constructor(
@@ -108,6 +112,7 @@ export class RcResponder {
     this.isReady = true;
     this.hasNaked = false;
     this.replySyndrome = NO_REPLY;
+    this.fatalSyndrome = NO_REPLY;
     this.resources.length = 0;
     this.resourceAt = 0;
     this.pendingResources = 0;
@@ -126,10 +131,13 @@ export class RcResponder {
 
   /** Takes a request packet. */
   receive(p: Packet, b: Uint8Array): void {
-    if (!this.isReady) return;
+    if (!this.isReady && this.fatalSyndrome === NO_REPLY) return;
     this.counters.packetsReceived++;
     const ahead = psnDiff(p.psn, this.expectedPsn);
-    if (ahead > 0) {
+    if (!this.isReady) {
+      if (ahead < 0) this.duplicate(p);
+      else if (ahead === 0) this.reply(this.fatalSyndrome, this.expectedPsn);
+    } else if (ahead > 0) {
       this.counters.outOfSequence++;
       if (!this.hasNaked) this.negative(Nak.sequenceError);
     } else if (ahead < 0) {
@@ -297,6 +305,7 @@ export class RcResponder {
 
   private fail(syndrome: number): void {
     this.reply(syndrome, this.expectedPsn);
+    this.fatalSyndrome = syndrome;
     this.isReady = false;
     this.owner.responderFailed(syndrome === Nak.remoteAccess);
   }

@@ -25,7 +25,6 @@ export class ShmAddressHandle implements AddressHandle {
     if (av.gid.toLowerCase().startsWith('ff')) return;
     this.#peer = device.peer(av.gid);
     device.retainPeer(this.#peer);
-    this.#peer.enlist(device.control.id, device.control.startTime);
   }
 
   /** The queue pairs that a request to `qpNum` goes to. */

@@ -42,6 +42,7 @@ import {
   H_RETIRED_F64,
   H_SEGMENT_BYTES_F64,
   H_STATE,
+  IN_ANNOUNCE,
   KIND_MAPPED,
   QP_MAX,
   QP_REMOTE_FAULT,
@@ -401,7 +402,9 @@ export class ShmDevice implements Device {
 
   #adopt(peer: Peer): Peer {
     this.#peers.set(peer.gid, peer);
-    this.door.addon.farewellAdd(this.#farewell, peer.control.address + H_ATTENTION * 4, peer.bell);
+    peer.enlist(this.control.id, this.control.startTime);
+    const announcements = peer.control.address + (peer.slot + IN_ANNOUNCE) * 4;
+    this.door.addon.farewellAdd(this.#farewell, peer.control.address + H_ATTENTION * 4, peer.bell, announcements);
     if (!peer.sameProcess) {
       if (this.#watch === 0) {
         this.#watch = this.door.addon.watchStart(this.addressOfWord(H_ATTENTION), this.bellFd);

@@ -115,7 +115,6 @@ export class Multicast {
         const at = MULTICASTS + index * MULTICAST_WORDS;
         const qp = Atomics.load(peer.i32, at) - 1;
         if (qp < 0 || !sameGroup(peer.i32, at, words)) continue;
-        peer.enlist(this.#device.control.id, this.#device.control.startTime);
         targets.push(new Target(peer, qp));
       }
     });

@@ -70,6 +70,8 @@ export class ShmPreparedSend implements PreparedSend {
   /** Whether the checks of #ref that do not change with the offset passed, under which state word. */
   #checkedWord = 0;
   #checkedTarget: Target | undefined;
+  /** Where the remote range starts in #ref: a small integer, unlike an address, so that adding to it makes no number on the heap. */
+  #start = 0;
 
   constructor(qp: ShmQueuePair, spec: PrepareSpec) {
     const local = spec.local;
@@ -140,11 +142,11 @@ export class ShmPreparedSend implements PreparedSend {
           return;
         }
       } else if (opcode <= READ && length < qp.device.transferThreshold) {
-        if (this.#access(qp, target, offset, length, this.#remoteAddr + remoteOffset)) {
+        if (this.#access(qp, target, offset, length, remoteOffset)) {
           this.#complete(qp, length, id);
           return;
         }
-      } else if (opcode >= CMP_AND_SWP && length === 8 && this.#atomic(qp, target, offset, this.#remoteAddr + remoteOffset)) {
+      } else if (opcode >= CMP_AND_SWP && length === 8 && this.#atomic(qp, target, offset, remoteOffset)) {
         this.#complete(qp, length, id);
         return;
       }
@@ -206,10 +208,10 @@ export class ShmPreparedSend implements PreparedSend {
   }
 
   /** WRITE and READ of one piece of mapped memory. False: the ordinary way must do it, or say why not. */
-  #access(qp: ShmQueuePair, target: Target, offset: number, length: number, remoteAddr: number): boolean {
+  #access(qp: ShmQueuePair, target: Target, offset: number, length: number, remoteOffset: number): boolean {
     const ref = this.#usable(target);
     if (ref === undefined) return false;
-    const within = remoteAddr - ref.address;
+    const within = this.#start + remoteOffset;
     if (!(within >= 0 && within + length <= ref.length)) return false;
     let position = 0;
     if (this.#opcode === WRITE_WITH_IMM) {
@@ -272,10 +274,10 @@ export class ShmPreparedSend implements PreparedSend {
       qp.initiator.notify(target, this.#solicited);
   }
 
-  #atomic(qp: ShmQueuePair, target: Target, offset: number, remoteAddr: number): boolean {
+  #atomic(qp: ShmQueuePair, target: Target, offset: number, remoteOffset: number): boolean {
     const ref = this.#usable(target);
     if (ref === undefined) return false;
-    const within = remoteAddr - ref.address;
+    const within = this.#start + remoteOffset;
     const address = ref.base + within;
     const local = this.#local;
     const near = local.start + offset;
@@ -327,6 +329,7 @@ export class ShmPreparedSend implements PreparedSend {
       (opcode < READ || target.readResources > 0);
     if (!fine) return undefined;
     this.#ref = ref;
+    this.#start = this.#remoteAddr - ref.address;
     this.#checkedWord = target.word;
     this.#checkedTarget = target;
     return ref;

@@ -196,7 +196,6 @@ export class ShmQueuePair extends QueuePair {
     if (to === 'RTR' && attributes.av && attributes.destQpNum !== undefined) {
       const id = parseGid(attributes.av.gid);
       const peer = this.device.peer(attributes.av.gid);
-      peer.enlist(this.device.control.id, this.device.control.startTime);
       this.peer = peer;
       this.device.retainPeer(peer);
       this.target = new Target(peer, attributes.destQpNum);
