@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { after, describe, it } from 'node:test';
-import { Coordinator } from './coordinator.js';
+import { Coordinator, type CoordinatorOptions } from './coordinator.js';
 import { LaunchError } from './errors.js';
+import { encodeLifeline, FRAME, LifelineReader } from './lifeline.js';
 import type { Member } from './member.js';
 import { makeSecret } from './store/authentication.js';
 import { TcpStore } from './store/tcp-store.js';
@@ -11,9 +13,9 @@ after(() => {
   for (const one of opened) one.close();
 });
 
-async function stage(size: number) {
+async function stage(size: number, options: Partial<CoordinatorOptions> = {}) {
   const secret = makeSecret();
-  const coordinator = await Coordinator.listen({ size, secret, version: '1', log: () => {} });
+  const coordinator = await Coordinator.listen({ size, secret, version: '1', log: () => {}, ...options });
   opened.push(coordinator);
   const join = async (rank: number, given: { size?: number; pid?: number; timeoutMs?: number } = {}) => {
     const store = await TcpStore.connect({ host: '127.0.0.1', port: coordinator.port, secret, version: '1', size });
@@ -32,6 +34,18 @@ async function stage(size: number) {
     return { store, joined };
   };
   return { coordinator, join };
+}
+
+/** A lifeline as the native thread of a rank holds it, but in the hands of the test. */
+async function attach(port: number, ticket: string) {
+  const socket = connect(port, '127.0.0.1');
+  opened.push({ close: () => socket.destroy() });
+  const frames: { type: number; rank: number; text: string }[] = [];
+  const reader = new LifelineReader();
+  socket.on('data', (chunk) => frames.push(...(reader.push(chunk) ?? [])));
+  socket.on('error', () => {});
+  socket.write(encodeLifeline(FRAME.attach, -1, 0, ticket));
+  return { socket, frames };
 }
 
 const fails = (code: string, words: RegExp) => (error: unknown) => {
@@ -56,11 +70,10 @@ describe('joining', () => {
 
   it('names the rank that never arrives, and who is there', async () => {
     const { join } = await stage(4);
-    const early = await join(0);
-    const late = [await join(3, { timeoutMs: 60 })];
-    await assert.rejects(late[0].joined, fails('LAUNCH_TIMEOUT', /2 of 4.*ranks 1, 2 never arrived.*present: 0, 3/));
-    early.store.close();
-    await early.joined.catch(() => {});
+    const [early, late] = [await join(0), await join(3, { timeoutMs: 60 })];
+    const words = fails('LAUNCH_TIMEOUT', /2 of 4.*ranks 1, 2 never arrived.*present: 0, 3/);
+    await Promise.all([early, late].map(({ joined }) => assert.rejects(joined, words)));
+    await assert.rejects((await join(1)).joined, words);
   });
 
   it('refuses a second process of the same rank and names the first', async () => {
@@ -117,5 +130,58 @@ describe('barriers of the whole world', () => {
     const all = [await join(0), await join(1), await join(2)];
     await Promise.all(all.map(({ joined }) => joined));
     await assert.rejects(all[1].store.barrier('late', { timeoutMs: 50 }), fails('LAUNCH_TIMEOUT', /1 of 3.*Missing: ranks 0, 2/));
+  });
+});
+
+describe('lifelines', () => {
+  const heard = async (frames: { type: number; rank: number; text: string }[], type: number) => {
+    const deadline = performance.now() + 10_000;
+    for (;;) {
+      const found = frames.find((frame) => frame.type === type);
+      if (found) return found;
+      assert.ok(performance.now() < deadline, `no frame of type ${type}`);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  };
+
+  const world = async (options: Partial<CoordinatorOptions> = {}) => {
+    const { join, coordinator } = await stage(2, options);
+    const [a, b] = [await join(0), await join(1)];
+    const [first, second] = (await Promise.all([a.joined, b.joined])).map(({ header }) => header);
+    const lines = [
+      await attach(coordinator.port, first['ticket'] as string),
+      await attach(coordinator.port, second['ticket'] as string),
+    ];
+    return { lines, headers: [first, second], coordinator };
+  };
+
+  it('that end without a word are the loss of the rank', async () => {
+    const { lines } = await world();
+    lines[1].socket.end();
+    const { rank, text } = await heard(lines[0].frames, FRAME.lost);
+    assert.deepEqual([rank, text], [1, 'its connection closed: the process ended without a word']);
+  });
+
+  it('carry a goodbye to the others', async () => {
+    const { lines } = await world();
+    lines[0].socket.end(encodeLifeline(FRAME.leave, 0, 0));
+    assert.equal((await heard(lines[1].frames, FRAME.left)).rank, 0);
+    assert.ok(!lines[1].frames.some(({ type }) => type === FRAME.lost));
+  });
+
+  it('of another machine exchange heartbeats, and silence is the loss of the rank', async () => {
+    const { lines, headers } = await world({ machine: 'another', heartbeatMs: 20, silenceMs: 150 });
+    assert.deepEqual([headers[0]['heartbeatMs'], headers[0]['silenceMs']], [20, 150]);
+    const alive = setInterval(() => lines[0].socket.write(encodeLifeline(FRAME.beat)), 20);
+    await heard(lines[0].frames, FRAME.beat);
+    const { rank, text } = await heard(lines[0].frames, FRAME.lost);
+    clearInterval(alive);
+    assert.equal(rank, 1);
+    assert.match(text, /no word from its host for 150 ms/);
+  });
+
+  it('of this machine need none: a stopped process is not dead', async () => {
+    const { headers } = await world({ machine: 'h', heartbeatMs: 20, silenceMs: 150 });
+    assert.deepEqual([headers[0]['heartbeatMs'], headers[0]['silenceMs']], [0, 0]);
   });
 });

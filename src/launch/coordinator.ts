@@ -68,6 +68,8 @@ export class Coordinator {
   readonly #beat: NodeJS.Timeout;
   #server!: StoreServer;
   #reporting = false;
+  /** Why the ranks never came together. */
+  #failed: LaunchError | undefined;
 
   private constructor(options: CoordinatorOptions) {
     this.#options = options;
@@ -141,7 +143,7 @@ export class Coordinator {
     const error = this.#lossError();
     if (error) {
       this.#table.failBarriers(this.#options.size, error);
-      for (const waiting of this.#joining.keys()) this.#answerJoin(waiting, error);
+      if (this.#joining.size > 0) this.#giveUp(error);
     }
     const gone = [...this.#gone];
     this.#gone.clear();
@@ -246,13 +248,19 @@ export class Coordinator {
     client.rank = rank;
     // Until its lifeline stands, the end of this connection is the end of the rank.
     client.endings.add(() => {
-      if (!this.#lifelines.has(rank)) this.#confirmLoss(rank, 'its process ended in init()');
+      if (!this.#lifelines.has(rank) && !this.#failed) this.#confirmLoss(rank, 'its process ended in init()');
     });
-    const timer = setTimeout(() => this.#answerJoin(rank, this.#lateError(timeoutMs)), timeoutMs);
+    const timer = setTimeout(() => this.#giveUp(this.#lateError(timeoutMs)), timeoutMs);
     this.#joining.set(rank, { client, id, timer });
-    const loss = this.#lossError();
+    const loss = this.#failed ?? this.#lossError();
     if (loss) this.#answerJoin(rank, loss);
     else if (this.#members.size === size) for (const waiting of [...this.#joining.keys()]) this.#answerJoin(waiting);
+  }
+
+  /** The world cannot come together: the first reason goes to everybody, also to those who come later. */
+  #giveUp(error: LaunchError): void {
+    this.#failed ??= error;
+    for (const rank of [...this.#joining.keys()]) this.#answerJoin(rank, this.#failed);
   }
 
   #lateError(timeoutMs: number): LaunchError {
@@ -274,7 +282,6 @@ export class Coordinator {
     clearTimeout(waiting.timer);
     const { client, id } = waiting;
     if (error) {
-      this.#members.delete(rank);
       client.reply({ id, error: { code: error.code, message: error.message, rank: error.rank } });
       return;
     }

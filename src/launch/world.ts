@@ -54,8 +54,10 @@ interface Holder {
   readonly host: string;
   readonly port: number;
   readonly secret: string;
-  /** Ends it, when this rank holds it. */
+  /** Ends it when the others have left, where this rank holds it. */
   finish(): Promise<void>;
+  /** Ends it now. */
+  abort(): void;
 }
 
 function setting(
@@ -72,7 +74,8 @@ function setting(
   return value;
 }
 
-const noFinish = async () => {};
+/** For those that another process holds. */
+const ELSEWHERE = { finish: async () => {}, abort: () => {} };
 
 /** Started by `verbena run`: the launcher holds the coordinator, and this process ends with it. */
 function startedByRun({ launcher }: LaunchEnvironment): boolean {
@@ -103,7 +106,7 @@ function startThread(input: CoordinatorThreadInput): Promise<Holder> {
             worker.on('exit', () => done());
             worker.postMessage('finish');
           });
-        resolve({ host: '127.0.0.1', ...message, finish });
+        resolve({ host: '127.0.0.1', ...message, finish, abort: () => void worker.terminate() });
       }
     });
   });
@@ -118,9 +121,15 @@ async function findHolder(
   if (at.launcher === 'single') {
     const secret = makeSecret();
     const coordinator = await Coordinator.listen({ size: 1, secret, version, log: () => {} });
-    return { host: '127.0.0.1', port: coordinator.port, secret, finish: async () => coordinator.close() };
+    return {
+      host: '127.0.0.1',
+      port: coordinator.port,
+      secret,
+      finish: async () => coordinator.close(),
+      abort: () => coordinator.close(),
+    };
   }
-  if (startedByRun(at) && at.store && at.secret) return { ...at.store, secret: at.secret, finish: noFinish };
+  if (startedByRun(at) && at.store && at.secret) return { ...at.store, secret: at.secret, ...ELSEWHERE };
   // Without a secret of the user's, ranks of one host meet where only this user can come.
   const job = at.secret === undefined ? at.job || jobOfAncestor(at.rankVariable, at.launcher) : undefined;
   if (at.rank === 0) {
@@ -138,8 +147,8 @@ async function findHolder(
       finishMs: options.finalizeTimeoutMs,
     });
   }
-  if (at.store && at.secret) return { ...at.store, secret: at.secret, finish: noFinish };
-  return { host: '127.0.0.1', ...(await attendMeeting(job ?? at.job, options.timeoutMs)), finish: noFinish };
+  if (at.store && at.secret) return { ...at.store, secret: at.secret, ...ELSEWHERE };
+  return { host: '127.0.0.1', ...(await attendMeeting(job ?? at.job, options.timeoutMs)), ...ELSEWHERE };
 }
 
 /** One rank's view of the job. Made by `init()`. */
@@ -256,8 +265,9 @@ async function join(options: InitOptions): Promise<World> {
     const slot = waits?.enter(waits.site(site)) ?? -1;
     return () => waits?.leave(slot);
   };
-  const store = await TcpStore.connect({ ...holder, version: packageVersion(), timeoutMs, waiting, size: at.size });
+  let store: TcpStore | undefined;
   try {
+    store = await TcpStore.connect({ ...holder, version: packageVersion(), timeoutMs, waiting, size: at.size });
     const { header } = await store.call({ op: 'join', size: at.size, member: self }, undefined, timeoutMs);
     const joined = header as unknown as { members: Member[]; ticket: string; heartbeatMs: number; silenceMs: number };
     liveness = new Liveness({
@@ -274,7 +284,9 @@ async function join(options: InitOptions): Promise<World> {
     });
     return new World(at, joined.members, store, liveness, holder);
   } catch (error) {
-    store.close();
+    liveness?.close();
+    store?.close();
+    holder.abort();
     throw error;
   }
 }

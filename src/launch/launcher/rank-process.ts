@@ -69,7 +69,7 @@ export async function startRank(spec: RankSpec, host: string, take: TakeLine): P
   const command = spec.cpus === undefined ? node : ['taskset', '-c', spec.cpus.join(','), ...node];
   const options: SpawnOptions = {
     cwd: spec.cwd,
-    env: { ...spec.env, VERBENA_LAUNCHER_PID: String(process.pid) },
+    env: { ...spec.env, VERBENA_LAUNCHER_PIPE: '3' },
     detached: true,
     stdio: [spec.stdin ? 'pipe' : 'ignore', 'pipe', 'pipe', 'pipe'],
   };

@@ -55,7 +55,7 @@ export const run = defineCommand({
     const virtualHosts = options['virtual-hosts'] === undefined ? undefined : parseVirtualHosts(options['virtual-hosts']);
     const size = sizeOf(options.ranks, virtualHosts);
     const variables = parseVariables(options.env ?? []);
-    const reserved = Object.keys(variables).find((name) => /^VERBENA_(RANK|SIZE|STORE|SECRET|JOB|LAUNCHER_PID)$/.test(name));
+    const reserved = Object.keys(variables).find((name) => /^VERBENA_(RANK|SIZE|STORE|SECRET|JOB|LAUNCHER_PIPE)$/.test(name));
     if (reserved) throw new UsageError(`--env ${reserved}: verbena run sets it itself`);
     const directory = options['output-dir'];
     const out = json ? progress : (line: string) => screen(`${line}\n`);
