@@ -22,6 +22,7 @@
 #define NAPI_VERSION 8
 #include <node_api.h>
 
+#include "datagram.h"
 #include "liveness.h"
 #include "memory.h"
 #include "notify.h"
@@ -205,6 +206,34 @@ HOT(hot_ring) {
 HOT(hot_transfer_help) {
   COMMAND;
   command[4] = transfer_help((transfer *)(uintptr_t)command[0]);
+  return NULL;
+}
+
+HOT(hot_datagram_receive) {
+  COMMAND;
+  command[4] = datagram_receive((datagram *)(uintptr_t)command[0], (uint8_t *)(uintptr_t)command[1], (uint32_t *)(uintptr_t)command[2],
+                                (int)command[3]);
+  return NULL;
+}
+
+HOT(hot_datagram_send) {
+  COMMAND;
+  int error;
+  command[4] = datagram_send((datagram *)(uintptr_t)command[0], (uint8_t *)(uintptr_t)command[1], (uint32_t *)(uintptr_t)command[2],
+                             (int)command[3], &error);
+  command[5] = error;
+  return NULL;
+}
+
+HOT(hot_datagram_wait) {
+  COMMAND;
+  datagram_wait((datagram *)(uintptr_t)command[0], command[1]);
+  return NULL;
+}
+
+HOT(hot_datagram_wake) {
+  COMMAND;
+  datagram_wake((datagram *)(uintptr_t)command[0]);
   return NULL;
 }
 
@@ -548,6 +577,33 @@ static napi_value transfer_ring_at_end_js(napi_env env, napi_callback_info info)
   return NULL;
 }
 
+/* ---- datagrams ---- */
+
+static void stop_datagram(void *p) { datagram_close(p); }
+
+/* datagramOpen(address, port, buffer bytes) -> datagram, or -errno */
+static napi_value datagram_open_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  char address[80];
+  datagram *d;
+  text_at(&c, 0, address, sizeof address);
+  int error = datagram_open(address, int_at(&c, 1), int_at(&c, 2), &d);
+  if (error) return number(env, -error);
+  adopt(env, d, stop_datagram);
+  return pointer(env, d);
+}
+
+/* datagramPort(datagram), datagramBuffer(datagram) */
+static napi_value datagram_port_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, datagram_port(pointer_at(&c, 0)));
+}
+
+static napi_value datagram_buffer_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, datagram_buffer(pointer_at(&c, 0)));
+}
+
 /* ---- liveness ---- */
 
 static void stop_liveness(void *p) { liveness_stop(p); }
@@ -650,6 +706,10 @@ static napi_value init(napi_env env, napi_value exports) {
       {"notify", hot_notify},
       {"ring", hot_ring},
       {"transferHelp", hot_transfer_help},
+      {"datagramReceive", hot_datagram_receive},
+      {"datagramSend", hot_datagram_send},
+      {"datagramWait", hot_datagram_wait},
+      {"datagramWake", hot_datagram_wake},
       {"barrier", barrier_js},
       {"registerBarrier", register_barrier_js},
       {"create", memory_create_js},
@@ -678,6 +738,9 @@ static napi_value init(napi_env env, napi_value exports) {
       {"transferStart", transfer_start_js},
       {"transferSubmit", transfer_submit_js},
       {"transferRingAtEnd", transfer_ring_at_end_js},
+      {"datagramOpen", datagram_open_js},
+      {"datagramPort", datagram_port_js},
+      {"datagramBuffer", datagram_buffer_js},
       {"livenessStart", liveness_start_js},
       {"livenessWatch", liveness_watch_js},
       {"livenessLeave", liveness_leave_js},

@@ -29,6 +29,15 @@ export interface Addon {
   /** 0 transfer; 4 becomes 1 when a piece was copied. */
   transferHelp(): void;
 
+  /** 0 datagram, 1 slots, 2 descriptors, 3 count, as native/datagram.h draws them; 4 becomes the number of packets, or -errno. */
+  datagramReceive(): void;
+  /** The same; 4 becomes how many were sent, 5 the errno of the next one, or 0. */
+  datagramSend(): void;
+  /** 0 datagram, 1 microseconds, or below 0 for no limit. Blocks the calling thread. */
+  datagramWait(): void;
+  /** 0 datagram. Ends its wait, from any thread. */
+  datagramWake(): void;
+
   /** membarrier for this process; an errno where the kernel has none. */
   registerBarrier(): number;
   /** Makes every running thread of every registered process pass a full barrier. */
@@ -89,6 +98,12 @@ export interface Addon {
   ): number;
   transferRingAtEnd(transfer: Address, on: number): void;
 
+  /** A bound UDP socket for RoCEv2, ended by `stop`. `address` is numeric; port 0 is the kernel's choice. */
+  datagramOpen(address: string, port: number, bufferBytes: number): Address;
+  datagramPort(datagram: Address): number;
+  /** Bytes that the kernel queues for it, as the kernel counts. */
+  datagramBuffer(datagram: Address): number;
+
   /**
    * Connects the lifeline of a rank and starts its thread: `board` as src/launch/board.ts draws it, a numeric address, the ticket as text.
    * Waits up to 10 s. Returns the liveness, or -errno.
@@ -100,7 +115,7 @@ export interface Addon {
   /** From now on this process ends, by SIGKILL, when the other end of `fd` closes. Returns an errno. */
   guardStart(fd: number): number;
 
-  /** Ends a watch, a watcher, a transfer thread, a liveness thread or says a farewell. */
+  /** Ends a watch, a watcher, a transfer thread, a liveness thread, a datagram socket or says a farewell. */
   stop(resource: Address): void;
 
   /** [start time, state letter code], or undefined when there is no such process. */

@@ -1,0 +1,42 @@
+/*
+ * UDP sockets for RoCEv2: many packets a system call, and the ICRC, which binds a packet to the addresses it travels between.
+ *
+ * The socket is unconnected and forbids fragmentation, so that IPv4 packets leave with identification 0 and their ICRC can be computed.
+ *
+ * A batch is an array of slots of DATAGRAM_SLOT bytes, one packet each, and an array of descriptors:
+ *
+ *   0 length of the packet   1 port of the other end   2 ICRC over the packet but its last four bytes   3 ECN bits   4..7 its address
+ *
+ * Receiving fills both; sending reads them (length counts BTH to padding) and writes the ICRC behind the packet.
+ */
+#ifndef VERBENA_DATAGRAM_H
+#define VERBENA_DATAGRAM_H
+
+#include <stdint.h>
+
+enum { DATAGRAM_SLOT = 4608, DATAGRAM_BATCH = 64, DATAGRAM_WORDS = 8 };
+
+typedef struct datagram datagram;
+
+/*
+ * Binds a socket. address: numeric text; port 0: the kernel's choice. buffer_bytes: what the kernel may queue; it gives what it allows.
+ * Returns 0 or an errno.
+ */
+int datagram_open(const char *address, int port, int buffer_bytes, datagram **out);
+void datagram_close(datagram *d);
+int datagram_port(datagram *d);
+/* Bytes the kernel queues for this socket, as it counts them. */
+int datagram_buffer(datagram *d);
+/* The address as 4 or 16 bytes; returns how many. */
+int datagram_address(datagram *d, uint8_t *out);
+
+/* Takes what is there, at most count packets, without waiting. Returns how many, or -errno. Packets that are too long or short count as length 0. */
+int datagram_receive(datagram *d, uint8_t *slots, uint32_t *descriptors, int count);
+/* Seals and sends. Returns how many the kernel took; fewer means that it had no room or refused the next one: *error says which. */
+int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count, int *error);
+/* Sleeps until a packet is there, somebody wakes it, or the time has passed; timeout_us below 0: no limit. */
+void datagram_wait(datagram *d, double timeout_us);
+/* Ends a wait, now or the next one. Any thread. */
+void datagram_wake(datagram *d);
+
+#endif

@@ -1,0 +1,169 @@
+/* Sockets for RoCEv2: batches, the ICRC on both ways, waiting and waking; the CRC itself. */
+#define _GNU_SOURCE
+#include "datagram.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "check.h"
+#include "icrc.h"
+
+typedef struct batch {
+  uint8_t slots[DATAGRAM_BATCH * DATAGRAM_SLOT];
+  uint32_t descriptors[DATAGRAM_BATCH * DATAGRAM_WORDS];
+} batch;
+
+static batch out, in;
+
+static datagram *open_on(const char *address) {
+  datagram *d;
+  CHECK(datagram_open(address, 0, 1 << 20, &d) == 0);
+  return d;
+}
+
+static void prepare(int i, datagram *to, uint32_t length, uint8_t seed) {
+  uint32_t *w = out.descriptors + i * DATAGRAM_WORDS;
+  memset(w, 0, DATAGRAM_WORDS * sizeof *w);
+  w[0] = length;
+  w[1] = (uint32_t)datagram_port(to);
+  datagram_address(to, (uint8_t *)(w + 4));
+  for (uint32_t k = 0; k < length; k++) out.slots[(size_t)i * DATAGRAM_SLOT + k] = (uint8_t)(seed + 31 * k);
+}
+
+static uint32_t stored(const batch *b, int i) {
+  const uint8_t *p = b->slots + (size_t)i * DATAGRAM_SLOT + b->descriptors[i * DATAGRAM_WORDS] - 4;
+  return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int receive_all(datagram *d, int count) {
+  int n = 0;
+  while (n < count) {
+    datagram_wait(d, PATIENCE_MS * 1000.0);
+    int more = datagram_receive(d, in.slots + (size_t)n * DATAGRAM_SLOT, in.descriptors + n * DATAGRAM_WORDS, DATAGRAM_BATCH - n);
+    CHECK(more > 0);
+    n += more;
+  }
+  return n;
+}
+
+static void the_crc_is_the_one_of_zlib(void) {
+  CHECK(~icrc_update(0xffffffffu, (const uint8_t *)"123456789", 9) == 0xcbf43926u);
+}
+
+static void the_fast_crc_agrees_with_the_plain_one(void) {
+  static uint8_t bytes[5000];
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+  for (size_t start = 0; start < 17; start += 3)
+    for (size_t length = 0; length < 4900; length += length < 300 ? 1 : 97)
+      CHECK(icrc_update(0x12345678u + (uint32_t)length, bytes + start, length) ==
+            icrc_update_plain(0x12345678u + (uint32_t)length, bytes + start, length));
+}
+
+static void a_batch(const char *address) {
+  datagram *a = open_on(address), *b = open_on(address);
+  CHECK(datagram_port(a) != datagram_port(b) && datagram_buffer(a) >= 1 << 16);
+  const uint32_t lengths[] = {12, 16, 268, 1040, 4112, 4160};
+  int count = (int)(sizeof lengths / sizeof lengths[0]), error;
+  for (int i = 0; i < count; i++) prepare(i, b, lengths[i], (uint8_t)i);
+  CHECK(datagram_send(a, out.slots, out.descriptors, count, &error) == count && error == 0);
+  CHECK(receive_all(b, count) == count);
+  for (int i = 0; i < count; i++) {
+    const uint32_t *w = in.descriptors + i * DATAGRAM_WORDS;
+    CHECK(w[0] == lengths[i] + 4);
+    CHECK(w[1] == (uint32_t)datagram_port(a));
+    CHECK(memcmp(in.slots + (size_t)i * DATAGRAM_SLOT, out.slots + (size_t)i * DATAGRAM_SLOT, lengths[i]) == 0);
+    CHECK(w[2] == stored(&in, i)); /* what the sender sealed is what the receiver computes */
+  }
+  CHECK(datagram_receive(b, in.slots, in.descriptors, DATAGRAM_BATCH) == 0);
+  datagram_close(a);
+  datagram_close(b);
+}
+
+static void batches_travel_over_ipv4_with_a_right_icrc(void) { a_batch("127.0.0.1"); }
+static void batches_travel_over_ipv6_with_a_right_icrc(void) {
+  datagram *d;
+  if (datagram_open("::1", 0, 1 << 16, &d) != 0) {
+    printf("  (no IPv6 here)\n");
+    return;
+  }
+  datagram_close(d);
+  a_batch("::1");
+}
+
+static void a_full_batch_goes_and_no_more(void) {
+  datagram *a = open_on("127.0.0.1"), *b = open_on("127.0.0.1");
+  int error;
+  for (int i = 0; i < DATAGRAM_BATCH; i++) prepare(i, b, 64, (uint8_t)i);
+  CHECK(datagram_send(a, out.slots, out.descriptors, DATAGRAM_BATCH + 5, &error) == DATAGRAM_BATCH);
+  CHECK(receive_all(b, DATAGRAM_BATCH) == DATAGRAM_BATCH);
+  datagram_close(a);
+  datagram_close(b);
+}
+
+static void packets_that_are_none_have_length_0(void) {
+  datagram *a = open_on("127.0.0.1"), *b = open_on("127.0.0.1");
+  int error;
+  prepare(0, b, 4, 1); /* too short to send */
+  CHECK(datagram_send(a, out.slots, out.descriptors, 1, &error) == 0 && error == EINVAL);
+  prepare(0, b, 20, 1);
+  prepare(1, b, DATAGRAM_SLOT, 1); /* no room for the ICRC */
+  CHECK(datagram_send(a, out.slots, out.descriptors, 2, &error) == 1 && error == EINVAL);
+  CHECK(receive_all(b, 1) == 1);
+  CHECK(in.descriptors[0] == 24);
+  datagram_close(a);
+  datagram_close(b);
+}
+
+static void a_port_is_taken_once(void) {
+  datagram *a = open_on("127.0.0.1"), *b;
+  CHECK(datagram_open("127.0.0.1", datagram_port(a), 1 << 16, &b) == EADDRINUSE);
+  CHECK(datagram_open("no address", 0, 1 << 16, &b) == EINVAL);
+  datagram_close(a);
+}
+
+static void *wake_later(void *d) {
+  poll(NULL, 0, 20);
+  datagram_wake(d);
+  return NULL;
+}
+
+static void a_wait_ends_by_time_by_a_wake_and_by_a_wake_before_it(void) {
+  datagram *d = open_on("127.0.0.1");
+  double start = now_s();
+  datagram_wait(d, 5000);
+  CHECK(now_s() - start >= 0.0049);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, wake_later, d) == 0);
+  start = now_s();
+  datagram_wait(d, -1);
+  CHECK(now_s() - start < PATIENCE_MS / 1000.0);
+  pthread_join(thread, NULL);
+  datagram_wake(d);
+  datagram_wake(d);
+  datagram_wait(d, -1);
+  start = now_s();
+  datagram_wait(d, 2000); /* both wakes were taken by one wait */
+  CHECK(now_s() - start >= 0.0019);
+  datagram_close(d);
+}
+
+static void closing_leaves_no_descriptor(void) {
+  int before = open_files();
+  datagram *d = open_on("127.0.0.1");
+  datagram_close(d);
+  CHECK(open_files() == before);
+}
+
+int main(void) {
+  RUN(the_crc_is_the_one_of_zlib);
+  RUN(the_fast_crc_agrees_with_the_plain_one);
+  RUN(batches_travel_over_ipv4_with_a_right_icrc);
+  RUN(batches_travel_over_ipv6_with_a_right_icrc);
+  RUN(a_full_batch_goes_and_no_more);
+  RUN(packets_that_are_none_have_length_0);
+  RUN(a_port_is_taken_once);
+  RUN(a_wait_ends_by_time_by_a_wake_and_by_a_wake_before_it);
+  RUN(closing_leaves_no_descriptor);
+  return 0;
+}
