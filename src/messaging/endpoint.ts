@@ -19,6 +19,8 @@ import type { Explanation } from './protocols/explanation.js';
 import type { ProtocolName } from './protocols/protocol.js';
 import type { Range } from './protocols/selection.js';
 import type { CallOptions, Request } from './request.js';
+import { RemoteMemory } from './rma/remote-memory.js';
+import { EndpointStream } from './stream/endpoint-stream.js';
 import type { Tag } from './tag/tag.js';
 import type { Hello } from './wire/hello.js';
 import { CLOSED, S_KIND, S_TAG_HI, S_TAG_LO, SLOT_WORDS } from './wire/slot.js';
@@ -81,8 +83,14 @@ export class Endpoint {
   taken: Uint8Array | undefined;
   /** What the peer's receives want of the sends that are held back here, by receive. */
   readonly pulls = new Map<number, StandingPull>();
-  /** One-sided requests under way that return data: what a fence waits for. */
-  readsOutstanding = 0;
+  /** Stream writes that wait for the window or for room. */
+  readonly streamQueue: number[] = [];
+  /** One-sided requests under way, and those that wait behind a fence. */
+  #remoteOutstanding = 0;
+  #isFenced = false;
+  readonly #fenced: (() => void)[] = [];
+  readonly #flushers: (() => void)[] = [];
+  #stream: EndpointStream | undefined;
   /** The peer said CLOSE: it takes nothing more. */
   closedByPeer = false;
   /** The peer answered our CLOSE: it writes nothing more. */
@@ -245,7 +253,69 @@ export class Endpoint {
     this.#creditPosts?.send(at, reader.position);
   }
 
+  // ---- remote memory ----
+
+  /** Begins a one-sided request now, or after the fence. */
+  beginRemote(act: () => void): void {
+    if (this.#isFenced) {
+      this.#fenced.push(() => this.beginRemote(act));
+      return;
+    }
+    this.#remoteOutstanding++;
+    this.worker.operations++;
+    act();
+  }
+
+  /** A one-sided request is over. */
+  endRemote(): void {
+    this.worker.operations--;
+    if (--this.#remoteOutstanding > 0) return;
+    this.#isFenced = false;
+    for (const act of this.#fenced.splice(0)) act();
+    if (this.#remoteOutstanding === 0) for (const wake of this.#flushers.splice(0)) wake();
+  }
+
+  /** Puts, gets and atomics begun after this take effect after all that were begun before. */
+  fence(): void {
+    if (this.#fenced.length > 0) this.#fenced.push(() => this.fence());
+    else if (this.#remoteOutstanding > 0) this.#isFenced = true;
+  }
+
+  /** Resolves when all puts, gets and atomics begun so far are complete at the peer. Throws MSG_TIMEOUT, the signal's reason. */
+  async flush(options: CallOptions = {}): Promise<void> {
+    const { worker } = this;
+    worker.poll();
+    if (this.#remoteOutstanding + this.#fenced.length === 0) return;
+    await worker.waitFor(`the flush of the endpoint to ${this.peer}`, options, (settle) => {
+      this.#flushers.push(settle);
+    });
+  }
+
+  /** Memory of this peer, from the bytes that it packed. Throws MSG_INVALID for other bytes. The endpoint must be connected (`await ready()`). */
+  unpack(packed: Uint8Array): RemoteMemory {
+    return new RemoteMemory(this, packed);
+  }
+
   // ---- the user's side ----
+
+  /** The byte stream of this endpoint. */
+  get stream(): EndpointStream {
+    this.#stream ??= new EndpointStream(this, this.worker.options.streamWindowBytes ?? 1 << 18);
+    return this.#stream;
+  }
+
+  /** Ends the stream with an error, if there is one. */
+  failStream(error: Error): void {
+    this.#stream?.fail(error);
+  }
+
+  /**
+   * Sends an active message; resolves when the memory may be used again. Throws as `send`, and MSG_INVALID for a header longer than a quarter of the
+   * peer's ring.
+   */
+  am(handler: number, header: Uint8Array, data: Data, options?: CallOptions): Promise<void> {
+    return this.worker.am(this, handler, header, data, options);
+  }
 
   /** Throws when the endpoint cannot be used any more. */
   check(): void {

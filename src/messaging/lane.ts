@@ -10,12 +10,16 @@ import type { Connection, MemoryRegion, PreparedRecv, PreparedSend, QueuePair, S
 /** Requests of lanes under way at most; ring traffic has the rest of the send queue. */
 const MOST_OUTSTANDING = 128;
 
-/** A one-sided request on its way. */
-export interface Operation {
-  /** The request without its id. */
-  readonly request: SendWorkRequest;
+/** Whoever waits for a completion. */
+export interface Waiting {
   /** Called once. `status` 0 is success; else `words` say why not. */
   done(status: number, words: string): void;
+}
+
+/** A one-sided request that the lane posts. */
+export interface Operation extends Waiting {
+  /** The request without its id. */
+  readonly request: SendWorkRequest;
 }
 
 export class Lane {
@@ -30,7 +34,7 @@ export class Lane {
   /** Wakes the peer's event loop; made when connected. */
   wake: PreparedSend | undefined;
   readonly #receive: PreparedRecv;
-  readonly #operations = new Map<number, Operation>();
+  readonly #operations = new Map<number, Waiting>();
   readonly #waiting: Operation[] = [];
   #nextId = 1;
 
@@ -49,6 +53,13 @@ export class Lane {
   /** Posts empty receive requests for immediates. */
   postReceives(count: number): void {
     for (let i = 0; i < count; i++) this.#receive.post(0, 0, 0);
+  }
+
+  /** An id for a request that the caller posts itself, with a prepared one. */
+  track(waiting: Waiting): number {
+    const id = this.#nextId++;
+    this.#operations.set(id, waiting);
+    return id;
   }
 
   post(operation: Operation): void {

@@ -20,6 +20,7 @@ import {
   WC_RECV_RDMA_WITH_IMM,
   WorkCompletions,
 } from '../verbs/index.js';
+import { type ActiveMessageHandler, ActiveMessages } from './am/active-messages.js';
 import type { Context } from './context.js';
 import { Endpoint, IMM_MESSAGES, IMM_TRANSFERS } from './endpoint.js';
 import { MessagingError, PeerLost } from './errors.js';
@@ -34,7 +35,8 @@ import type { Abilities } from './protocols/protocol.js';
 import { type Selection, select } from './protocols/selection.js';
 import { Rendezvous } from './rendezvous.js';
 import { type CallOptions, type Received, Request } from './request.js';
-import { DONE, FAILED, KIND_RECV, PENDING, RequestTable } from './requests.js';
+import { DONE, FAILED, KIND_AM, KIND_RECV, PENDING, RequestTable } from './requests.js';
+import { AtomicResults, ExposedMemory } from './rma/remote-memory.js';
 import { ANY_SOURCE } from './tag/match-queue.js';
 import { type Tag, tagHigh, tagLow, tagOf } from './tag/tag.js';
 import { type Probed, TagEngine } from './tag/tag-engine.js';
@@ -68,6 +70,7 @@ import { connectFailure, WireUp } from './wire-up.js';
 const IDLE_MASK = 255;
 const BATCH = 64;
 const CQ_DEPTH = 16_384;
+const ATOMICS_AT_ONCE = 512;
 /** The context of user messages; libraries above use others. */
 export const USER_CONTEXT = 0;
 
@@ -120,6 +123,10 @@ export class Worker {
   readonly requests = new RequestTable();
   readonly tags: TagEngine;
   readonly rendezvous: Rendezvous;
+  readonly messages: ActiveMessages;
+  readonly atomicResults: AtomicResults;
+  /** Errors of handlers and of messages nobody handles. Default: thrown as uncaught. */
+  onError: ((error: unknown) => void) | undefined;
   readonly driver: Driver;
   /** By number; closed ones are undefined. */
   readonly endpoints: Endpoint[] = [];
@@ -165,6 +172,8 @@ export class Worker {
     this.#armed = new Int32Array(this.mailbox.bytes.buffer, this.mailbox.bytes.byteOffset, 16);
     this.tags = new TagEngine(this, this.requests, options.unexpectedBytes ?? 8 << 20, options.unexpectedMessages ?? 4096);
     this.rendezvous = new Rendezvous(this, this.requests);
+    this.messages = new ActiveMessages(this, this.requests);
+    this.atomicResults = new AtomicResults(pd.register(device.alloc(ATOMICS_AT_ONCE * 8), { localWrite: true }));
     this.driver = new Driver(this, options.mode ?? 'adaptive', options.spinUs ?? 50);
     const shape = { slots: options.ringSlots ?? 256, bulkBytes: options.ringBytes ?? 1 << 18 };
     this.#wireUp = new WireUp(this, shape, options.ring === 'immediate');
@@ -400,7 +409,9 @@ export class Worker {
       const kind = reader.i32[slot + S_KIND] & 0xff;
       this.#dispatch(endpoint, reader, slot, kind);
       if (endpoint.state !== 'ready' && endpoint.state !== 'closing') return n;
-      reader.release(kind === DATA || kind === AM || kind === STREAM ? (length > INLINE_BYTES ? length : 0) : 0);
+      reader.release(
+        kind === DATA || kind === AM || kind === AM_RTS || kind === STREAM ? (length > INLINE_BYTES ? length : 0) : 0,
+      );
       n++;
     }
     endpoint.lastHeard = this.#keepalive === undefined ? 0 : performance.now();
@@ -449,9 +460,16 @@ export class Worker {
         for (const wake of endpoint.whenClosed.splice(0)) wake();
         break;
       case AM:
+        this.messages.onMessage(endpoint, reader, slot);
+        break;
       case AM_RTS:
+        this.messages.onAnnouncement(endpoint, reader, slot);
+        break;
       case STREAM:
+        endpoint.stream.onBytes(reader, slot);
+        break;
       case STREAM_CREDIT:
+        endpoint.stream.onCredit(i32, slot);
         break;
       default:
         this.fail(
@@ -473,12 +491,20 @@ export class Worker {
       queue.shift();
       n++;
     }
+    const streams = endpoint.streamQueue;
+    while (streams.length > 0) {
+      const index = this.requests.find(streams[0]);
+      if (index >= 0 && this.requests.state[index] === PENDING && !endpoint.stream.advance(index)) break;
+      streams.shift();
+      n++;
+    }
     n += this.tags.advance(endpoint);
-    endpoint.waiting = endpoint.controls.length + queue.length + endpoint.pending.length > 0;
+    endpoint.waiting = endpoint.controls.length + queue.length + streams.length + endpoint.pending.length > 0;
     return n;
   }
 
   #advanceTransfer(endpoint: Endpoint, index: number): boolean {
+    if (this.requests.kind[index] === KIND_AM) return this.messages.advance(endpoint, index);
     return this.rendezvous.advanceData(endpoint, index);
   }
 
@@ -743,6 +769,65 @@ export class Worker {
     return this.tags.probe(context, tagLow(tag), tagHigh(tag), maskLo, maskHi, from === undefined ? ANY_SOURCE : from.source);
   }
 
+  // ---- active messages, remote memory ----
+
+  /**
+   * Installs the handler of a number, 0 to 65535; undefined takes it away. While there are handlers the worker makes progress by itself and keeps the
+   * process alive. Throws MSG_INVALID.
+   */
+  handle(id: number, handler: ActiveMessageHandler | undefined): void {
+    this.messages.install(id, handler);
+  }
+
+  /** The synchronous form of an active message: 0 when it is complete, else a handle for `test`. */
+  postAm(endpoint: Endpoint, handler: number, header: Uint8Array, data: Data): number {
+    const payload = data === this.#lastBytes ? (this.#lastPayload as Payload) : this.payload(data);
+    const index = this.messages.send(endpoint, handler, header, payload);
+    return index < 0 ? 0 : this.requests.handle(index) + 1;
+  }
+
+  /** See Endpoint.am. */
+  async am(endpoint: Endpoint, handler: number, header: Uint8Array, data: Data, options?: CallOptions): Promise<void> {
+    options?.signal?.throwIfAborted();
+    const handle = this.postAm(endpoint, handler, header, data);
+    if (handle !== 0) await this.own(handle).wait(options);
+  }
+
+  /** A handler threw, or nobody handles a message. */
+  unhandled(error: unknown): void {
+    if (this.onError !== undefined) this.onError(error);
+    else queueMicrotask(() => Promise.reject(error));
+  }
+
+  /** Lets peers reach memory: `pack()` the result and pass it on. Memory of `context.alloc` takes atomics too. */
+  expose(memory: ArrayBuffer | ArrayBufferView): ExposedMemory {
+    return new ExposedMemory(this, payloadOf(memory).bytes);
+  }
+
+  /** A wait of its own kind: `begin` is given the function that ends it. */
+  waitFor(what: string, options: CallOptions, begin: (settle: () => void) => void): Promise<void> {
+    const { signal, timeoutMs = this.timeoutMs } = options;
+    signal?.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      let over = false;
+      const end = (act: () => void) => {
+        if (over) return;
+        over = true;
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', abort);
+        this.driver.leave();
+        act();
+      };
+      const abort = () => end(() => reject(signal?.reason));
+      const late = () => new MessagingError('MSG_TIMEOUT', `${what} was not over within ${timeoutMs} ms`);
+      const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => end(() => reject(late())), timeoutMs);
+      signal?.addEventListener('abort', abort, { once: true });
+      this.driver.join();
+      begin(() => end(resolve));
+      this.driver.start();
+    });
+  }
+
   // ---- failing and closing ----
 
   /** A lane is gone. The first takes the endpoint with it, a further one only its share. */
@@ -769,6 +854,7 @@ export class Worker {
       if (!(error instanceof PeerLost)) return error;
       return new PeerLost(error.peer, operation, error.message);
     });
+    endpoint.failStream(error);
     for (const waiter of endpoint.whenReady.splice(0)) waiter.reject(error);
     for (const wake of endpoint.whenClosed.splice(0)) wake();
     if (endpoint.ringRegion !== undefined) this.#wireUp.tearDown(endpoint, true);
@@ -795,7 +881,9 @@ export class Worker {
       if (requests.state[index] === PENDING) requests.fail(index, errorOf(index));
     }
     endpoint.pending.length = 0;
+    endpoint.pendingHead = 0;
     endpoint.transferQueue.length = 0;
+    endpoint.streamQueue.length = 0;
     endpoint.controls.length = 0;
     endpoint.waiting = false;
   }
@@ -811,6 +899,7 @@ export class Worker {
     }
     endpoint.pending.length = 0;
     endpoint.pendingHead = 0;
+    endpoint.failStream(new PeerLost(endpoint.peer, 'a stream', 'it closed the endpoint'));
   }
 
   /** See Endpoint.close. */
@@ -904,10 +993,10 @@ export class Worker {
     for (const index of this.requests.rows()) {
       this.requests.fail(index, new MessagingError('MSG_CLOSED', 'the worker was closed'));
     }
+    this.messages.close();
     this.driver.stop();
     this.cq.close();
-    this.mailbox.deregister();
-    this.scratch.deregister();
+    for (const region of [this.mailbox, this.scratch, this.atomicResults.region]) region.deregister();
     this.context.forget(this);
   }
 }

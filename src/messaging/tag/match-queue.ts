@@ -6,7 +6,8 @@
  *   by age    head <-> 3 <-> 4 <-> 9 <-> tail                       what wildcards walk
  *   by key    bin[hash(context, tag, source)] -> 4 -> 9             what exact ones walk: a few entries, however long the queue is
  * ```
- * Entries are rows of typed arrays; adding and removing allocates nothing once the arrays are wide enough. An entry with a mask (or, in the queue of
+ * A short queue is walked by age and has no bins: they are filled when it grows beyond a few entries. The oldest entry is tried first, because most
+ * programs receive in the order of sending. Entries are rows of typed arrays; adding and removing allocates nothing once the arrays are wide enough. An entry with a mask (or, in the queue of
  * messages, nothing) stands only in the list by age. A posted receive from any source is keyed with ANY, so an arrival looks into two bins and
  * into the list of wildcards. Bins double when there are twice as many entries.
  */
@@ -15,6 +16,8 @@
 export const ANY_SOURCE = -1;
 
 const NONE = -1;
+/** Up to here a walk is faster than hashing. */
+const SHORT = 8;
 
 function hash(context: number, lo: number, hi: number, source: number): number {
   let h = Math.imul(lo ^ Math.imul(hi, 0x9e3779b1), 0x85ebca6b) ^ Math.imul(context + 0x7f4a7c15, 0xc2b2ae35);
@@ -83,6 +86,10 @@ abstract class MatchQueue {
   protected age = new Float64Array(64);
   protected readonly byAge = new Chains(1, 64);
   protected readonly byKey = new Chains(64, 64);
+  /** Whether the rows are in bins. */
+  protected binned = false;
+  /** The bin of each row in `byKey`. */
+  protected binOf = new Int32Array(64);
   #free = new Int32Array(64);
   #freeCount = 0;
   #size = 0;
@@ -113,13 +120,13 @@ abstract class MatchQueue {
     this.value[row] = value;
     this.age[row] = this.#clock++;
     this.count++;
-    if (this.count > this.byKey.head.length * 2) this.#rebin();
+    if (this.count > SHORT) this.#rebin();
     return row;
   }
 
   protected give(row: number): void {
     this.#free[this.#freeCount++] = row;
-    this.count--;
+    if (--this.count === 0) this.binned = false;
   }
 
   protected bin(context: number, lo: number, hi: number, source: number): number {
@@ -130,7 +137,10 @@ abstract class MatchQueue {
   protected abstract rechain(): void;
 
   #rebin(): void {
-    this.byKey.rebin(this.byKey.head.length * 4);
+    const bins = this.byKey.head.length;
+    if (this.binned && this.count <= bins * 2) return;
+    if (this.count > bins * 2) this.byKey.rebin(bins * 4);
+    this.binned = true;
     this.rechain();
   }
 
@@ -149,6 +159,7 @@ abstract class MatchQueue {
     this.source = wider(this.source);
     this.value = wider(this.value);
     this.#free = wider(this.#free);
+    this.binOf = wider(this.binOf);
     const age = new Float64Array(rows);
     age.set(this.age);
     this.age = age;
@@ -170,13 +181,15 @@ export class PostedReceives extends MatchQueue {
     this.maskLo[row] = maskLo;
     this.maskHi[row] = maskHi;
     this.byAge.append(0, row);
-    this.#chain(row);
+    if (this.binned) this.#chain(row);
     return row;
   }
 
   #chain(row: number): void {
     if ((this.maskLo[row] & this.maskHi[row]) === -1) {
-      this.byKey.append(this.bin(this.context[row], this.tagLo[row], this.tagHi[row], this.source[row]), row);
+      const bin = this.bin(this.context[row], this.tagLo[row], this.tagHi[row], this.source[row]);
+      this.binOf[row] = bin;
+      this.byKey.append(bin, row);
     } else {
       this.#wild.append(0, row);
     }
@@ -184,31 +197,39 @@ export class PostedReceives extends MatchQueue {
 
   remove(row: number): void {
     this.byAge.remove(0, row);
-    if ((this.maskLo[row] & this.maskHi[row]) === -1) {
-      this.byKey.remove(this.bin(this.context[row], this.tagLo[row], this.tagHi[row], this.source[row]), row);
-    } else {
-      this.#wild.remove(0, row);
+    if (this.binned) {
+      if ((this.maskLo[row] & this.maskHi[row]) === -1) this.byKey.remove(this.binOf[row], row);
+      else this.#wild.remove(0, row);
     }
     this.give(row);
+  }
+
+  #fits(row: number, context: number, lo: number, hi: number, source: number): boolean {
+    return (
+      ((this.tagLo[row] ^ lo) & this.maskLo[row]) === 0 &&
+      ((this.tagHi[row] ^ hi) & this.maskHi[row]) === 0 &&
+      this.context[row] === context &&
+      (this.source[row] === ANY_SOURCE || this.source[row] === source)
+    );
   }
 
   /** The oldest receive that a message fits, or -1. */
   find(context: number, lo: number, hi: number, source: number): number {
     if (this.count === 0) return NONE;
+    const oldest = this.byAge.head[0];
+    if (this.#fits(oldest, context, lo, hi, source)) return oldest;
+    if (!this.binned) {
+      let row = this.byAge.next[oldest];
+      while (row !== NONE && !this.#fits(row, context, lo, hi, source)) row = this.byAge.next[row];
+      return row;
+    }
     const own = this.#first(context, lo, hi, source, source);
     const any = this.#first(context, lo, hi, ANY_SOURCE, ANY_SOURCE);
     let best = own;
     if (any !== NONE && (best === NONE || this.age[any] < this.age[best])) best = any;
     for (let row = this.#wild.head[0]; row !== NONE; row = this.#wild.next[row]) {
       if (best !== NONE && this.age[best] < this.age[row]) break;
-      if (
-        this.context[row] === context &&
-        ((this.tagLo[row] ^ lo) & this.maskLo[row]) === 0 &&
-        ((this.tagHi[row] ^ hi) & this.maskHi[row]) === 0 &&
-        (this.source[row] === ANY_SOURCE || this.source[row] === source)
-      ) {
-        return row;
-      }
+      if (this.#fits(row, context, lo, hi, source)) return row;
     }
     return best;
   }
@@ -226,6 +247,7 @@ export class PostedReceives extends MatchQueue {
 
   protected rechain(): void {
     this.#wild.rebin(1);
+    this.byKey.rebin(this.byKey.head.length);
     for (let row = this.byAge.head[0]; row !== NONE; row = this.byAge.next[row]) this.#chain(row);
   }
 
@@ -238,11 +260,12 @@ export class PostedReceives extends MatchQueue {
 export class UnexpectedMessages extends MatchQueue {
   /** The same keys without the source: for receives from anyone. */
   readonly #byTag = new Chains(64, 64);
+  #tagBinOf = new Int32Array(64);
 
   add(context: number, lo: number, hi: number, source: number, value: number): number {
     const row = this.take(context, lo, hi, source, value);
     this.byAge.append(0, row);
-    this.#chain(row);
+    if (this.binned) this.#chain(row);
     return row;
   }
 
@@ -250,24 +273,25 @@ export class UnexpectedMessages extends MatchQueue {
     const context = this.context[row];
     const lo = this.tagLo[row];
     const hi = this.tagHi[row];
-    this.byKey.append(this.bin(context, lo, hi, this.source[row]), row);
-    this.#byTag.append(this.bin(context, lo, hi, ANY_SOURCE), row);
+    this.binOf[row] = this.bin(context, lo, hi, this.source[row]);
+    this.#tagBinOf[row] = this.bin(context, lo, hi, ANY_SOURCE);
+    this.byKey.append(this.binOf[row], row);
+    this.#byTag.append(this.#tagBinOf[row], row);
   }
 
   remove(row: number): void {
-    const context = this.context[row];
-    const lo = this.tagLo[row];
-    const hi = this.tagHi[row];
     this.byAge.remove(0, row);
-    this.byKey.remove(this.bin(context, lo, hi, this.source[row]), row);
-    this.#byTag.remove(this.bin(context, lo, hi, ANY_SOURCE), row);
+    if (this.binned) {
+      this.byKey.remove(this.binOf[row], row);
+      this.#byTag.remove(this.#tagBinOf[row], row);
+    }
     this.give(row);
   }
 
   /** The oldest message that a receive fits, or -1. */
   find(context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): number {
     if (this.count === 0) return NONE;
-    const isExact = (maskLo & maskHi) === -1;
+    const isExact = this.binned && (maskLo & maskHi) === -1;
     const chains = !isExact ? this.byAge : source === ANY_SOURCE ? this.#byTag : this.byKey;
     let row = chains.head[isExact ? this.bin(context, lo, hi, source) : 0];
     while (row !== NONE) {
@@ -285,11 +309,15 @@ export class UnexpectedMessages extends MatchQueue {
   }
 
   protected rechain(): void {
+    this.byKey.rebin(this.byKey.head.length);
     this.#byTag.rebin(this.byKey.head.length);
     for (let row = this.byAge.head[0]; row !== NONE; row = this.byAge.next[row]) this.#chain(row);
   }
 
   protected override widened(rows: number): void {
     this.#byTag.widen(rows);
+    const bins = new Int32Array(rows);
+    bins.set(this.#tagBinOf);
+    this.#tagBinOf = bins;
   }
 }

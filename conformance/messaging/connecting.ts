@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { MessagingError } from '../../src/messaging/index.js';
+import { assertBytes, type Chapter, pattern } from './stage.js';
+
+let names = 0;
+const freshName = () => `messaging-suite/${process.pid}/${++names}`;
+
+export const connecting: Chapter = {
+  name: 'connecting',
+  cases: {
+    'a listener takes connections under its name, and both sides can send': async (stage) => {
+      const server = await stage.worker();
+      const client = await stage.worker();
+      const name = freshName();
+      const listener = await server.listen(name);
+      const out = client.connect(name);
+      const sent = out.send(5, pattern(10));
+      const back = await listener.accept();
+      const into = new Uint8Array(10);
+      await server.recv(5, into);
+      await sent;
+      assertBytes(into, pattern(10));
+      await back.send(6, pattern(3));
+      assert.equal((await client.recv(6, into)).length, 3);
+      listener.close();
+    },
+
+    'nothing is connected before the first use, and what is sent before waits in order': async (stage) => {
+      const near = await stage.worker();
+      const far = await stage.worker();
+      const endpoint = near.connect(far.address);
+      assert.equal(endpoint.state, 'idle');
+      const sends = [1, 2, 3].map((value) => endpoint.send(1, new Uint8Array([value])));
+      const got: number[] = [];
+      const into = new Uint8Array(1);
+      for (let i = 0; i < 3; i++) {
+        await far.recv(1, into);
+        got.push(into[0]);
+      }
+      await Promise.all(sends);
+      assert.deepEqual(got, [1, 2, 3]);
+      assert.equal(endpoint.state, 'ready');
+    },
+
+    'an address is bytes with the version first, and an endpoint to it is found again': async (stage) => {
+      const { near, far, out } = await stage.pair();
+      assert.equal(far.address[0], 1);
+      assert.equal(near.connect(far.address), out);
+    },
+
+    'connecting to nobody fails and names whom': async (stage) => {
+      const worker = await stage.worker();
+      const endpoint = worker.connect('messaging-suite/nobody');
+      await assert.rejects(endpoint.ready(), (error: unknown) => {
+        assert.ok(MessagingError.is(error));
+        assert.match((error as Error).message, /messaging-suite\/nobody/);
+        return true;
+      });
+      await assert.rejects(endpoint.send(1, new Uint8Array(1)), MessagingError.is);
+    },
+
+    'every wait gives up after its timeout and by its signal': async (stage) => {
+      const { near, far, out } = await stage.pair();
+      const into = new Uint8Array(1);
+      await assert.rejects(far.recv(1, into, { timeoutMs: 20 }), { code: 'MSG_TIMEOUT' });
+      const abort = new AbortController();
+      const waiting = far.recv(1, into, { signal: abort.signal });
+      abort.abort(new Error('enough'));
+      await assert.rejects(waiting, /enough/);
+      // Both receives are gone: the message goes to the third.
+      await out.send(1, new Uint8Array([9]));
+      await far.recv(1, into);
+      assert.equal(into[0], 9);
+      const listener = await near.listen(freshName());
+      await assert.rejects(listener.accept({ timeoutMs: 20 }), { code: 'MSG_TIMEOUT' });
+      await assert.rejects(out.stream.read(into, { timeoutMs: 20 }), { code: 'MSG_TIMEOUT' });
+    },
+
+    'an unknown or bad option is refused with words': async (stage) => {
+      const context = await stage.context();
+      await assert.rejects(context.createWorker({ rings: 3 } as never), /has no option 'rings'/);
+      await assert.rejects(context.createWorker({ ringSlots: 100 }), /power of two/);
+      await assert.rejects(context.createWorker({ mode: 'fast' as never }), /poll, event, adaptive/);
+    },
+  },
+};

@@ -1,0 +1,258 @@
+/**
+ * Active messages: a handler number, a short header and a payload; the handler runs at the receiver when the message arrives.
+ *
+ * Small ones come whole and lie in the ring while the handler runs. Large ones come as an announcement: the handler says where the payload is to
+ * go, and it is read from the sender's memory straight to there. Either way there is no queue of unexpected messages: somebody always takes them.
+ */
+
+import type { Endpoint } from '../endpoint.js';
+import { MessagingError, PeerLost } from '../errors.js';
+import type { RingReader } from '../patterns/ring-region.js';
+import { type Data, type Payload, payloadOf } from '../payload.js';
+import { protocolAt } from '../protocols/selection.js';
+import { KIND_AM, KIND_AM_RECV, type RequestTable } from '../requests.js';
+import {
+  AM,
+  AM_RTS,
+  ATS,
+  INLINE_BYTES,
+  RTS_BYTES,
+  RTS_GET,
+  RTS_PIPELINE,
+  RTS_PUT,
+  S_BULK,
+  S_KIND,
+  S_LENGTH,
+  S_PAYLOAD,
+  S_TAG_HI,
+  S_TAG_LO,
+} from '../wire/slot.js';
+import type { Worker } from '../worker.js';
+
+/** Handler numbers: 0..MOST_HANDLERS-1. */
+export const MOST_HANDLERS = 65_536;
+const HEADER_IN_SLOT = INLINE_BYTES - RTS_BYTES;
+
+/** What a handler is given. `header` and `data` are views of the ring: they are valid until the handler returns or first awaits. */
+export interface ActiveMessage {
+  readonly endpoint: Endpoint;
+  readonly header: Uint8Array;
+  /** The payload, when it came with the message; undefined when it is to be fetched with `receive`. */
+  readonly data: Uint8Array | undefined;
+  /** Bytes of the payload. */
+  readonly length: number;
+  /**
+   * Fetches the payload into memory of the receiver; also works for one that came with the message. Call it before the handler returns or first
+   * awaits: a large payload that nobody asked for by then is dropped. Throws MSG_TRUNCATED, PeerLost.
+   */
+  receive(into: Data): Promise<void>;
+}
+
+export type ActiveMessageHandler = (message: ActiveMessage) => void | Promise<void>;
+
+const NO_HEADER = new Uint8Array(0);
+
+export class ActiveMessages {
+  readonly #worker: Worker;
+  readonly #requests: RequestTable;
+  readonly #handlers = new Map<number, ActiveMessageHandler>();
+  readonly #headers = new Map<number, Uint8Array>();
+  readonly #f64 = new Float64Array(3);
+  readonly #words = new Int32Array(this.#f64.buffer);
+
+  constructor(worker: Worker, requests: RequestTable) {
+    this.#worker = worker;
+    this.#requests = requests;
+  }
+
+  /** Installs a handler; undefined takes it away. */
+  install(id: number, handler: ActiveMessageHandler | undefined): void {
+    if (!Number.isInteger(id) || id < 0 || id >= MOST_HANDLERS) {
+      throw new MessagingError('MSG_INVALID', `a handler number is 0 to ${MOST_HANDLERS - 1}: got ${String(id)}`);
+    }
+    const had = this.#handlers.has(id);
+    if (handler === undefined) {
+      this.#handlers.delete(id);
+      if (had) this.#worker.driver.leave();
+      return;
+    }
+    this.#handlers.set(id, handler);
+    if (had) return;
+    this.#worker.driver.join();
+    this.#worker.driver.start();
+  }
+
+  /** Ends the interest of all handlers: the worker closes. */
+  close(): void {
+    for (const id of [...this.#handlers.keys()]) this.install(id, undefined);
+  }
+
+  /** Begins a send. Returns -1 when it is complete, else the row of its request. */
+  send(endpoint: Endpoint, id: number, header: Uint8Array, payload: Payload): number {
+    const longest = endpoint.state === 'ready' ? endpoint.transfersOut.bulkBytes >> 2 : 4096;
+    if (header.length > longest) {
+      throw new MessagingError('MSG_INVALID', `a header is at most ${longest} bytes here: got ${header.length}`);
+    }
+    if (endpoint.state === 'ready' && !endpoint.closedByPeer && endpoint.transferQueue.length === 0) {
+      if (this.#isEager(endpoint, header, payload) && this.#trySend(endpoint, id, header, payload)) return -1;
+    } else {
+      endpoint.check();
+      endpoint.connect?.();
+    }
+    const requests = this.#requests;
+    const index = requests.begin(KIND_AM, payload);
+    requests.endpoint[index] = endpoint.id;
+    requests.length[index] = payload.length;
+    requests.tagLo[index] = id;
+    this.#headers.set(index, header);
+    endpoint.transferQueue.push(requests.handle(index));
+    endpoint.waiting = true;
+    return index;
+  }
+
+  #isEager(endpoint: Endpoint, header: Uint8Array, payload: Payload): boolean {
+    const limit = payload.pieces === undefined ? endpoint.eagerMax : endpoint.piecesEagerMax;
+    return payload.length <= limit && header.length + payload.length <= endpoint.transfersOut.bulkBytes >> 2;
+  }
+
+  #trySend(endpoint: Endpoint, id: number, header: Uint8Array, payload: Payload): boolean {
+    const ring = endpoint.transfersOut;
+    const total = header.length + payload.length;
+    const slot = total <= INLINE_BYTES ? ring.reserve() : ring.reserveBulk(total);
+    if (slot < 0) return false;
+    const at = total <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : ring.bulkAt + ring.bulkOffset;
+    if (header.length > 0) ring.u8.set(header, at);
+    payload.pack(0, payload.length, ring.u8, at + header.length);
+    const { i32 } = ring;
+    i32[slot + S_KIND] = AM;
+    i32[slot + S_TAG_LO] = id;
+    i32[slot + S_TAG_HI] = header.length;
+    i32[slot + S_LENGTH] = total;
+    i32[slot + S_BULK] = ring.bulkOffset;
+    ring.publish(slot);
+    endpoint.announce();
+    return true;
+  }
+
+  /** Sends one that waited. False when there is no room. */
+  advance(endpoint: Endpoint, index: number): boolean {
+    const requests = this.#requests;
+    if (requests.aux[index] >= 0) return this.#worker.rendezvous.advanceData(endpoint, index);
+    const payload = requests.payload[index] as Payload;
+    const header = this.#headers.get(index) ?? NO_HEADER;
+    if (this.#isEager(endpoint, header, payload)) {
+      if (!this.#trySend(endpoint, requests.tagLo[index], header, payload)) return false;
+      this.#headers.delete(index);
+      requests.complete(index);
+      return true;
+    }
+    if (!this.#announce(endpoint, index, header, payload)) return false;
+    this.#headers.delete(index);
+    return true;
+  }
+
+  #announce(endpoint: Endpoint, index: number, header: Uint8Array, payload: Payload): boolean {
+    const ring = endpoint.transfersOut;
+    const inSlot = header.length <= HEADER_IN_SLOT;
+    const bulk = Math.max(header.length, INLINE_BYTES + 1);
+    const slot = inSlot ? ring.reserve() : ring.reserveBulk(bulk);
+    if (slot < 0) return false;
+    const { rendezvous } = this.#worker;
+    const name = payload.pieces === undefined ? protocolAt(endpoint.ranges, payload.length) : 'rndv-am';
+    let flags = 0;
+    this.#f64[0] = 0;
+    this.#words[4] = 0;
+    if (name !== 'rndv-am' && rendezvous.pin(index, payload)) {
+      flags = name === 'rndv-put' ? RTS_PUT : name === 'rndv-pipeline' ? RTS_GET | RTS_PIPELINE : RTS_GET;
+      const region = payload.region as NonNullable<Payload['region']>;
+      this.#f64[0] = region.addr + payload.regionOffset;
+      this.#words[4] = region.rkey;
+    }
+    this.#f64[1] = payload.length;
+    this.#words[5] = this.#requests.handle(index);
+    const { i32 } = ring;
+    for (let w = 0; w < 6; w++) i32[slot + S_PAYLOAD + w] = this.#words[w];
+    const at = inSlot ? ((slot + S_PAYLOAD) << 2) + RTS_BYTES : ring.bulkAt + ring.bulkOffset;
+    ring.u8.set(header, at);
+    i32[slot + S_KIND] = AM_RTS | (flags << 8);
+    i32[slot + S_TAG_LO] = this.#requests.tagLo[index];
+    i32[slot + S_TAG_HI] = header.length;
+    i32[slot + S_LENGTH] = inSlot ? 0 : bulk;
+    i32[slot + S_BULK] = ring.bulkOffset;
+    ring.publish(slot);
+    endpoint.announce();
+    return true;
+  }
+
+  /** A message came whole. */
+  onMessage(endpoint: Endpoint, reader: RingReader, slot: number): void {
+    const { i32, u8 } = reader;
+    const headerLength = i32[slot + S_TAG_HI];
+    const total = i32[slot + S_LENGTH];
+    const at = total <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : reader.bulkAt + i32[slot + S_BULK];
+    const data = u8.subarray(at + headerLength, at + total);
+    this.#run(i32[slot + S_TAG_LO], {
+      endpoint,
+      header: u8.subarray(at, at + headerLength),
+      data,
+      length: data.length,
+      receive: async (into) => {
+        const payload = payloadOf(into);
+        if (payload.length < data.length) throw tooLong(data.length, payload.length);
+        payload.unpack(0, data.length, data, 0);
+      },
+    });
+  }
+
+  /** A message came as an announcement. */
+  onAnnouncement(endpoint: Endpoint, reader: RingReader, slot: number): void {
+    const { i32, u8 } = reader;
+    for (let w = 0; w < 6; w++) this.#words[w] = i32[slot + S_PAYLOAD + w];
+    const [address, length] = this.#f64;
+    const rkey = this.#words[4] >>> 0;
+    const sender = this.#words[5];
+    const flags = (i32[slot + S_KIND] >>> 8) & 0xff;
+    const headerLength = i32[slot + S_TAG_HI];
+    const at = headerLength <= HEADER_IN_SLOT ? ((slot + S_PAYLOAD) << 2) + RTS_BYTES : reader.bulkAt + i32[slot + S_BULK];
+    let open = true;
+    let asked = false;
+    this.#run(i32[slot + S_TAG_LO], {
+      endpoint,
+      header: u8.subarray(at, at + headerLength),
+      data: undefined,
+      length,
+      receive: async (into) => {
+        if (!open || asked)
+          throw new MessagingError(
+            'MSG_INVALID',
+            'the payload was received or dropped already: ask for it before the first await',
+          );
+        asked = true;
+        const payload = payloadOf(into);
+        const index = this.#requests.begin(KIND_AM_RECV, payload);
+        this.#worker.rendezvous.begin(endpoint, index, address, rkey, length, sender, flags);
+        await this.#worker.own(this.#requests.handle(index) + 1).wait();
+      },
+    });
+    open = false;
+    if (!asked) endpoint.control(ATS, sender, 0);
+  }
+
+  #run(id: number, message: ActiveMessage): void {
+    const handler = this.#handlers.get(id);
+    if (handler === undefined) {
+      this.#worker.unhandled(new PeerLost(message.endpoint.peer, 'an active message', `there is no handler ${id} here`));
+      return;
+    }
+    try {
+      const result = handler(message);
+      if (result instanceof Promise) result.catch((error: unknown) => this.#worker.unhandled(error));
+    } catch (error) {
+      this.#worker.unhandled(error);
+    }
+  }
+}
+
+function tooLong(length: number, room: number): MessagingError {
+  return new MessagingError('MSG_TRUNCATED', `the payload has ${length} bytes, the memory for it ${room}`);
+}

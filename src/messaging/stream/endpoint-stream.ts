@@ -1,0 +1,237 @@
+/**
+ * The byte stream of an endpoint: ordered, without message borders, with its own window.
+ *
+ * The window is how many bytes the peer may send ahead of reading. What has arrived and is not read lies in blocks of at most that size together, so a
+ * reader that stops makes the writer wait and nothing grow. A reader that waits gets its bytes straight from the ring.
+ */
+
+import { Duplex } from 'node:stream';
+import type { Endpoint } from '../endpoint.js';
+import { MessagingError } from '../errors.js';
+import type { RingReader } from '../patterns/ring-region.js';
+import { copyBytes, type Data, type Payload, payloadOf } from '../payload.js';
+import type { CallOptions } from '../request.js';
+import { KIND_STREAM } from '../requests.js';
+import { INLINE_BYTES, S_BULK, S_KIND, S_LENGTH, S_PAYLOAD, S_TAG_LO, STREAM, STREAM_CREDIT } from '../wire/slot.js';
+
+/** Flag: the writer has ended. */
+const END = 1;
+/** Bytes that a Duplex reads at once. */
+const CHUNK_BYTES = 64 << 10;
+
+interface Reader {
+  readonly into: Uint8Array;
+  settle(count: number): void;
+  fail(error: Error): void;
+}
+
+export class EndpointStream {
+  readonly #endpoint: Endpoint;
+  readonly #window: number;
+  /** Bytes that may be sent before the peer has read some. */
+  #credit: number;
+  #ended = false;
+  readonly #blocks: Uint8Array[] = [];
+  #blockAt = 0;
+  #held = 0;
+  #unreported = 0;
+  #peerEnded = false;
+  #failure: Error | undefined;
+  readonly #readers: Reader[] = [];
+
+  constructor(endpoint: Endpoint, window: number) {
+    this.#endpoint = endpoint;
+    this.#window = window;
+    this.#credit = window;
+  }
+
+  /** Bytes that have arrived and are not read. */
+  get readable(): number {
+    return this.#held;
+  }
+
+  /** Writes bytes; resolves when the memory may be used again. Throws PeerLost, MSG_CLOSED, MSG_TIMEOUT, the signal's reason. */
+  async write(data: Data, options?: CallOptions): Promise<void> {
+    options?.signal?.throwIfAborted();
+    if (this.#ended) throw new MessagingError('MSG_CLOSED', 'the stream was ended');
+    await this.#push(payloadOf(data), 0, options);
+  }
+
+  /** Says that nothing more comes: reads at the peer return 0 when everything is read. */
+  async end(options?: CallOptions): Promise<void> {
+    if (this.#ended) return;
+    this.#ended = true;
+    await this.#push(payloadOf(new Uint8Array(0)), END, options);
+  }
+
+  async #push(payload: Payload, flags: number, options?: CallOptions): Promise<void> {
+    const endpoint = this.#endpoint;
+    const { worker } = endpoint;
+    if (endpoint.state !== 'ready' || endpoint.closedByPeer) {
+      endpoint.check();
+      endpoint.connect?.();
+    }
+    const { requests } = worker;
+    const index = requests.begin(KIND_STREAM, payload);
+    requests.endpoint[index] = endpoint.id;
+    requests.length[index] = payload.length;
+    requests.flags[index] = flags;
+    endpoint.streamQueue.push(requests.handle(index));
+    endpoint.waiting = true;
+    const request = worker.own(requests.handle(index) + 1);
+    worker.poll();
+    await request.wait(options);
+  }
+
+  /** Sends what fits the window and the ring. True when all of it is gone. */
+  advance(index: number): boolean {
+    const endpoint = this.#endpoint;
+    const { requests } = endpoint.worker;
+    const payload = requests.payload[index] as Payload;
+    const ring = endpoint.transfersOut;
+    const longest = Math.min(ring.bulkBytes >> 2, this.#window >> 1);
+    const flags = requests.flags[index];
+    do {
+      const offset = requests.moved[index];
+      const count = Math.min(longest, payload.length - offset, this.#credit);
+      if (count === 0 && offset < payload.length) return false;
+      const slot = count <= INLINE_BYTES ? ring.reserve() : ring.reserveBulk(count);
+      if (slot < 0) return false;
+      const at = count <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : ring.bulkAt + ring.bulkOffset;
+      payload.pack(offset, count, ring.u8, at);
+      ring.i32[slot + S_KIND] = STREAM | (flags << 8);
+      ring.i32[slot + S_LENGTH] = count;
+      ring.i32[slot + S_BULK] = ring.bulkOffset;
+      ring.publish(slot);
+      endpoint.announce();
+      this.#credit -= count;
+      requests.moved[index] = offset + count;
+    } while (requests.moved[index] < payload.length);
+    requests.complete(index);
+    return true;
+  }
+
+  /** The peer has read. */
+  onCredit(i32: Int32Array, slot: number): void {
+    this.#credit += i32[slot + S_TAG_LO];
+    if (this.#endpoint.streamQueue.length > 0) this.#endpoint.waiting = true;
+  }
+
+  /** Bytes came. */
+  onBytes(reader: RingReader, slot: number): void {
+    const { i32, u8 } = reader;
+    const count = i32[slot + S_LENGTH];
+    let at = count <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : reader.bulkAt + i32[slot + S_BULK];
+    let left = count;
+    if ((i32[slot + S_KIND] >>> 8) & END) this.#peerEnded = true;
+    while (left > 0 && this.#readers.length > 0) {
+      const waiting = this.#readers.shift() as Reader;
+      const taken = Math.min(left, waiting.into.length);
+      copyBytes(u8, at, waiting.into, 0, taken);
+      at += taken;
+      left -= taken;
+      this.#consumed(taken);
+      waiting.settle(taken);
+    }
+    if (left > 0) {
+      this.#blocks.push(u8.slice(at, at + left));
+      this.#held += left;
+    }
+    if (this.#peerEnded) for (const waiting of this.#readers.splice(0)) waiting.settle(0);
+  }
+
+  #consumed(count: number): void {
+    this.#unreported += count;
+    if (this.#unreported < this.#window >> 2) return;
+    this.#endpoint.control(STREAM_CREDIT, this.#unreported, 0);
+    this.#unreported = 0;
+  }
+
+  /**
+   * Reads what is there, at least one byte, at most what `into` holds; 0 when the peer has ended the stream and everything is read. Throws PeerLost when
+   * the peer is gone, MSG_TIMEOUT, the signal's reason.
+   */
+  async read(into: ArrayBuffer | ArrayBufferView, options: CallOptions = {}): Promise<number> {
+    const target = payloadOf(into).bytes;
+    const { worker } = this.#endpoint;
+    options.signal?.throwIfAborted();
+    if (this.#held === 0 && this.#readers.length === 0) worker.poll();
+    if (this.#held > 0 && this.#readers.length === 0) return this.#take(target);
+    if (this.#peerEnded) return 0;
+    if (this.#failure) throw this.#failure;
+    if (target.length === 0) return 0;
+    return this.#wait(target, options);
+  }
+
+  #take(target: Uint8Array): number {
+    let filled = 0;
+    while (filled < target.length && this.#blocks.length > 0) {
+      const block = this.#blocks[0];
+      const count = Math.min(block.length - this.#blockAt, target.length - filled);
+      copyBytes(block, this.#blockAt, target, filled, count);
+      filled += count;
+      this.#blockAt += count;
+      if (this.#blockAt === block.length) {
+        this.#blocks.shift();
+        this.#blockAt = 0;
+      }
+    }
+    this.#held -= filled;
+    this.#consumed(filled);
+    return filled;
+  }
+
+  #wait(target: Uint8Array, options: CallOptions): Promise<number> {
+    const { worker } = this.#endpoint;
+    const { signal, timeoutMs = worker.timeoutMs } = options;
+    return new Promise((resolve, reject) => {
+      const end = (act: () => void) => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', abort);
+        const at = this.#readers.indexOf(reader);
+        if (at >= 0) this.#readers.splice(at, 1);
+        worker.driver.leave();
+        act();
+      };
+      const reader: Reader = {
+        into: target,
+        settle: (count) => end(() => resolve(count)),
+        fail: (error) => end(() => reject(error)),
+      };
+      const abort = () => end(() => reject(signal?.reason));
+      const late = () => new MessagingError('MSG_TIMEOUT', `no bytes from ${this.#endpoint.peer} within ${timeoutMs} ms`);
+      const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => end(() => reject(late())), timeoutMs);
+      signal?.addEventListener('abort', abort, { once: true });
+      this.#readers.push(reader);
+      worker.driver.join();
+      worker.driver.start();
+    });
+  }
+
+  /** The endpoint is gone. What arrived can still be read. */
+  fail(error: Error): void {
+    this.#failure = error;
+    for (const reader of this.#readers.splice(0)) reader.fail(error);
+  }
+
+  /** A Node stream over this one. Make one only, and use it instead of read and write. */
+  toDuplex(): Duplex {
+    const forever = { timeoutMs: Number.POSITIVE_INFINITY };
+    const duplex: Duplex = new Duplex({
+      read: () => {
+        const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+        this.read(buffer, forever).then(
+          (count) => duplex.push(count === 0 ? null : buffer.subarray(0, count)),
+          (error: Error) => duplex.destroy(error),
+        );
+      },
+      write: (data: Buffer, _encoding, done) => {
+        this.write(data, forever).then(() => done(), done);
+      },
+      final: (done) => {
+        this.end(forever).then(() => done(), done);
+      },
+    });
+    return duplex;
+  }
+}
