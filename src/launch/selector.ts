@@ -6,6 +6,7 @@
  */
 
 import { getProvider, providerNames } from '../verbs/index.js';
+import { LaunchError } from './errors.js';
 import type { Member } from './member.js';
 
 /** A pair of ranks, seen from the first. */
@@ -105,6 +106,45 @@ export function selectProvider(pair: Pair, available: Availability, candidates: 
     return { provider, use, latencyUs, chosen, why };
   });
   return { provider: best?.provider, verdicts };
+}
+
+/**
+ * The provider for a world with one engine: the fastest that joins every two ranks.
+ * @throws LAUNCH_UNREACHABLE with the first pair that nothing joins, or that no common provider does
+ */
+export function selectCommonProvider(
+  members: readonly Member[],
+  available: Availability,
+  candidates: readonly Candidate[] = CANDIDATES,
+): string {
+  const working = candidates.filter(({ provider }) => available.has(provider) && available.get(provider) === undefined);
+  let left = [...new Set(working.map(({ provider }) => provider))];
+  // Ranks of one host are alike: one of each host, and two of the first, show every kind of pair.
+  const seen = new Map<string, Member>();
+  const samples = members.filter((member) => {
+    const fresh = !seen.has(member.host.id);
+    if (fresh) seen.set(member.host.id, member);
+    return fresh;
+  });
+  const pairs = samples.flatMap((from, i) => samples.slice(i + 1).map((to) => ({ from, to })));
+  const neighbour = members.find((member) => !samples.includes(member));
+  if (neighbour) pairs.push({ from: seen.get(neighbour.host.id) as Member, to: neighbour });
+  for (const pair of pairs) {
+    const joining = left.filter((provider) =>
+      working.some((one) => one.provider === provider && one.refuses(pair) === undefined),
+    );
+    if (joining.length === 0) {
+      throw new LaunchError(
+        'LAUNCH_UNREACHABLE',
+        `no provider joins all ranks. ${explainSelection(pair, selectProvider(pair, available, candidates))}`,
+        { rank: pair.to.rank },
+      );
+    }
+    left = joining;
+  }
+  const latency = (provider: string) =>
+    Math.min(...working.filter((one) => one.provider === provider).map((one) => one.latencyUs));
+  return left.sort((a, b) => latency(a) - latency(b))[0] ?? 'auto';
 }
 
 /** The verdicts as lines for people. */

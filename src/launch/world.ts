@@ -12,7 +12,8 @@
  * The same program runs alone (`node hello.ts`: a world of one), under `verbena run`, and under mpirun, srun, torchrun or Kubernetes.
  */
 
-import { Worker } from 'node:worker_threads';
+import { Worker as Thread } from 'node:worker_threads';
+import type { Endpoint, Worker } from '../messaging/index.js';
 import { loadAddon } from '../native/load.js';
 import type { Topology } from '../schedule/topology.js';
 import { type ConnectivityOptions, type ConnectivityResult, testConnectivity } from './connectivity.js';
@@ -26,6 +27,7 @@ import { describeSelf, machineId } from './host.js';
 import { Liveness } from './liveness.js';
 import { attendMeeting, jobOfAncestor } from './meeting.js';
 import type { Member } from './member.js';
+import { RankWorker } from './rank-worker.js';
 import { availableProviders, type Selection, selectProvider } from './selector.js';
 import { makeSecret } from './store/authentication.js';
 import type { BarrierOptions, Store } from './store/store.js';
@@ -84,7 +86,7 @@ function startedByRun({ launcher }: LaunchEnvironment): boolean {
 
 /** Starts the coordinator in a thread of this process: this is rank 0. */
 function startThread(input: CoordinatorThreadInput): Promise<Holder> {
-  const worker = new Worker(new URL('./coordinator-thread.js', import.meta.url), { workerData: input, execArgv: [] });
+  const worker = new Thread(new URL('./coordinator-thread.js', import.meta.url), { workerData: input, execArgv: [] });
   return new Promise((resolve, reject) => {
     let finished = () => {};
     worker.on('error', reject);
@@ -172,6 +174,7 @@ export class World {
   readonly store: Store;
   readonly liveness: Liveness;
   readonly #store: TcpStore;
+  readonly #worker: RankWorker;
   readonly #holder: Holder;
   readonly #atExit: (code: number) => void;
   readonly #atIdle: () => void;
@@ -193,6 +196,7 @@ export class World {
     this.store = store;
     this.liveness = liveness;
     this.#store = store;
+    this.#worker = new RankWorker(at.rank, members, store, liveness, () => this.#providers());
     this.#holder = holder;
     this.#atExit = (code) => liveness.leave(code);
     // A script that ends without finalize() has still come to its end.
@@ -210,8 +214,22 @@ export class World {
   async providerTo(rank: number): Promise<Selection> {
     const to = this.members[rank];
     if (!to) throw new LaunchError('LAUNCH_INVALID', `there is no rank ${rank}: ranks are 0 to ${this.size - 1}`);
+    return selectProvider({ from: this.members[this.rank], to }, await this.#providers());
+  }
+
+  #providers(): ReturnType<typeof availableProviders> {
     this.#available ??= availableProviders();
-    return selectProvider({ from: this.members[this.rank], to }, await this.#available);
+    return this.#available;
+  }
+
+  /** The messaging worker that reaches every rank. Opened at the first use; connections are made when something is sent. @throws LAUNCH_UNREACHABLE. */
+  get worker(): Promise<Worker> {
+    return this.#worker.worker();
+  }
+
+  /** The way to a rank. The same object for the same rank. @throws LAUNCH_RANK_LOST, LAUNCH_TIMEOUT, LAUNCH_INVALID for a rank that does not exist. */
+  endpoint(rank: number): Promise<Endpoint> {
+    return this.#worker.endpoint(rank);
   }
 
   /** Tests which pairs of ranks can talk on which addresses; all ranks call it. See connectivity.ts. */
@@ -230,6 +248,7 @@ export class World {
 
   async #finalize(): Promise<void> {
     process.off('beforeExit', this.#atIdle);
+    await this.#worker.close();
     this.liveness.leave(0);
     process.off('exit', this.#atExit);
     await this.#holder.finish();

@@ -111,13 +111,9 @@ export function marked(mark: string): number[] {
     .map(Number);
 }
 
-/** Names of Verbena that outlive processes: in /dev/shm, and sockets with a path. (An abstract name ends with the last process that holds it.) */
+/** Names of Verbena in shared memory. (A socket file would be in the directory for temporary files, and an abstract name ends with its process.) */
 function names(): Set<string> {
-  const sockets = readFileSync('/proc/net/unix', 'utf8')
-    .split('\n')
-    .map((line) => line.slice(line.lastIndexOf(' ') + 1))
-    .filter((name) => name.startsWith('/') && name.includes('verbena'));
-  return new Set([...readdirSync('/dev/shm').filter((name) => name.includes('verbena')), ...sockets]);
+  return new Set(readdirSync('/dev/shm').filter((name) => name.includes('verbena')));
 }
 
 /** One test's jobs: a directory of their own for temporary files, and a mark by which their processes are found. */

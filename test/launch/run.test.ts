@@ -240,3 +240,18 @@ jobTest('the connectivity test finds that ranks talk, and names the pair and add
   assert.deepEqual(await bad.ended, { code: 0, signal: null }, bad.stderr);
   for (const { separated } of bad.heard<{ separated: unknown[] }>('paths')) assert.deepEqual(separated, [{ from: 0, to: 1 }]);
 });
+
+jobTest('ranks send each other messages through the worker of the world', async (stage) => {
+  const job = stage.verbena(['run', '-n', '3', ACTOR, 'ring']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
+  assert.deepEqual(
+    job.heard('ring').map(({ right }) => right),
+    [true, true, true],
+  );
+});
+
+jobTest('a rank is reached although it never asked for its worker', async (stage) => {
+  const job = stage.verbena(['run', '-n', '2', ACTOR, 'reach']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
+  assert.equal(job.heard('reached')[0]['state'], 'ready');
+});

@@ -20,7 +20,7 @@ export interface TcpStoreOptions {
 }
 
 /** Extra time for the answer to arrive before the connection counts as dead, ms. */
-const ANSWER_MS = 5000;
+const ANSWER_MS = 20_000;
 const RETRY_MS = 50;
 
 interface Call {
@@ -51,6 +51,8 @@ export class TcpStore implements Store {
   readonly #options: TcpStoreOptions;
   readonly #socket: Socket;
   readonly #calls = new Map<number, Call>();
+  /** Calls that do not keep the process alive. */
+  #background = 0;
   #next = 1;
   #ended: LaunchError | undefined;
 
@@ -168,35 +170,32 @@ export class TcpStore implements Store {
 
   /** Sends a request and waits for its answer. */
   call(header: object, value?: Uint8Array, timeoutMs = 0): Promise<Frame> {
+    return this.#send({ ...header, timeoutMs }, value, timeoutMs + ANSWER_MS);
+  }
+
+  /** @param limitMs without an answer for so long the server counts as stuck; undefined: never */
+  #send(header: object, value: Uint8Array | undefined, limitMs: number | undefined): Promise<Frame> {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#next++;
     this.#socket.ref();
     return new Promise<Frame>((resolve, reject) => {
-      const timer = setTimeout(
-        () => {
-          this.#calls.delete(id);
-          reject(
-            new LaunchError(
-              'LAUNCH_TIMEOUT',
-              `the store at ${this.#where} gave no answer: its process is stopped or its host overloaded`,
-            ),
-          );
-        },
-        timeoutMs + ANSWER_MS * 4,
-      );
+      const settle = (act: () => void) => {
+        clearTimeout(timer);
+        this.#calls.delete(id);
+        this.#idle();
+        act();
+      };
+      const stuck = () =>
+        new LaunchError(
+          'LAUNCH_TIMEOUT',
+          `the store at ${this.#where} gave no answer: its process is stopped or its host overloaded`,
+        );
+      const timer = limitMs === undefined ? undefined : setTimeout(() => settle(() => reject(stuck())), limitMs);
       this.#calls.set(id, {
-        resolve: (frame) => {
-          clearTimeout(timer);
-          this.#idle();
-          resolve(frame);
-        },
-        reject: (error) => {
-          clearTimeout(timer);
-          this.#idle();
-          reject(error);
-        },
+        resolve: (frame) => settle(() => resolve(frame)),
+        reject: (error) => settle(() => reject(error)),
       });
-      this.#socket.write(encodeFrame({ ...header, id, timeoutMs }, value));
+      this.#socket.write(encodeFrame({ ...header, id }, value));
     });
   }
 
@@ -219,6 +218,18 @@ export class TcpStore implements Store {
 
   async wait(key: string, { timeoutMs = DEFAULT_TIMEOUT_MS }: WaitOptions = {}): Promise<Uint8Array> {
     return (await this.#waitingCall(`store.wait '${key}'`, { op: 'wait', key }, checkTimeout(timeoutMs))).value;
+  }
+
+  /** As `wait`, for ever, seen in no report and without keeping the process alive. Rejects when the store is closed. */
+  async waitInBackground(key: string): Promise<Uint8Array> {
+    this.#background++;
+    const answer = this.#send({ op: 'wait', key, timeoutMs: 2 ** 31 - 1 }, undefined, undefined);
+    this.#idle();
+    try {
+      return (await answer).value;
+    } finally {
+      this.#background--;
+    }
   }
 
   async add(key: string, amount: number): Promise<number> {
@@ -257,7 +268,7 @@ export class TcpStore implements Store {
 
   /** A connection on which nobody waits does not keep the process alive. */
   #idle(): void {
-    if (this.#calls.size === 0) this.#socket.unref();
+    if (this.#calls.size <= this.#background) this.#socket.unref();
   }
 }
 

@@ -172,6 +172,29 @@ const roles: Record<string, () => Promise<void>> = {
     });
   },
 
+  /** Every rank sends to the next one; the last rank calls nothing but a receive. */
+  async ring() {
+    await using world = await init();
+    const [next, before] = [(world.rank + 1) % world.size, (world.rank + world.size - 1) % world.size];
+    const into = new Uint8Array(4);
+    const received = (await world.worker).recv(7, into);
+    await (await world.endpoint(next)).send(7, new Uint8Array([world.rank, 1, 2, 3]));
+    await received;
+    say('ring', { rank: world.rank, from: into[0], right: into[0] === before });
+    await world.barrier();
+  },
+
+  /** Rank 0 reaches rank 1, which has not touched its worker. */
+  async reach() {
+    await using world = await init();
+    if (world.rank === 0) {
+      const endpoint = await world.endpoint(1);
+      await endpoint.ready();
+      say('reached', { state: endpoint.state });
+    }
+    await world.barrier();
+  },
+
   async connectivity() {
     await using world = await init();
     const addresses =

@@ -64,7 +64,8 @@ export const run = defineCommand({
       size,
       script,
       args: positionals.slice(1),
-      execArgv: typescriptExecArgv(),
+      // The hooks that strip types cost every rank a thread: only where they are needed.
+      execArgv: /\.[cm]?ts$/.test(script) ? typescriptExecArgv() : [],
       cwd: process.cwd(),
       env: { ...process.env, ...variables },
       timeoutMs: options.timeout * 1000,

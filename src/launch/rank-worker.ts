@@ -1,0 +1,103 @@
+/**
+ * The messaging worker of a rank, and endpoints by rank. Nothing of it costs anything before the first use: then this rank opens its worker and says so in
+ * the store, and every other rank, which waits for that word in the background, opens its own. Endpoints connect when something is sent.
+ *
+ * One device for all pairs: the fastest provider that joins every two ranks. (A world inside one host: shared memory.)
+ */
+
+import type { Context, Endpoint, Worker } from '../messaging/index.js';
+import { LaunchError } from './errors.js';
+import type { Liveness } from './liveness.js';
+import type { Member } from './member.js';
+import { type Availability, selectCommonProvider } from './selector.js';
+import type { TcpStore } from './store/tcp-store.js';
+
+const WANTED = 'verbena/worker/wanted';
+const addressKey = (rank: number) => `verbena/worker/address/${rank}`;
+/** How long finalize() gives peers to take what was sent, ms. */
+const CLOSE_MS = 5000;
+
+export class RankWorker {
+  readonly #rank: number;
+  readonly #members: readonly Member[];
+  readonly #store: TcpStore;
+  readonly #liveness: Liveness;
+  readonly #available: () => Promise<Availability>;
+  readonly #endpoints = new Map<number, Promise<Endpoint>>();
+  #context: Context | undefined;
+  #worker: Promise<Worker> | undefined;
+  #closed = false;
+
+  constructor(
+    rank: number,
+    members: readonly Member[],
+    store: TcpStore,
+    liveness: Liveness,
+    available: () => Promise<Availability>,
+  ) {
+    this.#rank = rank;
+    this.#members = members;
+    this.#store = store;
+    this.#liveness = liveness;
+    this.#available = available;
+    // Another rank's first use is enough: this one need not call anything to be reached.
+    if (members.length > 1) void store.waitInBackground(WANTED).then(() => (this.#closed ? undefined : this.worker()), ignore);
+  }
+
+  /** @throws LAUNCH_UNREACHABLE where no provider joins all ranks. */
+  worker(): Promise<Worker> {
+    if (this.#closed) return Promise.reject(new LaunchError('LAUNCH_CLOSED', 'the world is finalized'));
+    this.#worker ??= this.#open();
+    return this.#worker;
+  }
+
+  async #open(): Promise<Worker> {
+    const provider = selectCommonProvider(this.#members, await this.#available());
+    const { openContext } = await import('../messaging/index.js');
+    this.#context = await openContext({ device: provider, name: `rank ${this.#rank}` });
+    const worker = await this.#context.createWorker();
+    await this.#store.set(addressKey(this.#rank), worker.address);
+    await this.#store.set(WANTED, '1');
+    return worker;
+  }
+
+  /** @throws LAUNCH_RANK_LOST, LAUNCH_TIMEOUT when the rank does not open its worker within a minute: its thread is blocked. */
+  endpoint(rank: number): Promise<Endpoint> {
+    if (!this.#members[rank]) {
+      return Promise.reject(
+        new LaunchError('LAUNCH_INVALID', `there is no rank ${rank}: ranks are 0 to ${this.#members.length - 1}`),
+      );
+    }
+    let endpoint = this.#endpoints.get(rank);
+    if (!endpoint) {
+      endpoint = this.#connect(rank);
+      this.#endpoints.set(rank, endpoint);
+      endpoint.catch(() => this.#endpoints.delete(rank));
+    }
+    return endpoint;
+  }
+
+  async #connect(rank: number): Promise<Endpoint> {
+    const worker = await this.worker();
+    this.#liveness.check([rank]);
+    const lost = new Promise<never>((_, reject) => {
+      const stop = this.#liveness.onLost((one) => {
+        if (one.rank !== rank) return;
+        stop();
+        reject(this.#liveness.errorOf(rank));
+      });
+    });
+    return worker.connect(await Promise.race([this.#store.wait(addressKey(rank)), lost]));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const worker = await this.#worker?.catch(ignore);
+    await worker?.close({ timeoutMs: CLOSE_MS }).catch(ignore); // a peer that does not answer is left behind
+    await this.#context?.close();
+  }
+}
+
+function ignore(): undefined {
+  return undefined;
+}
