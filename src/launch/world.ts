@@ -4,9 +4,10 @@
  * ```ts
  * import { init } from 'verbena/launch';
  *
- * await using world = await init();
+ * const world = await init();
  * console.log(`rank ${world.rank} of ${world.size}, on ${world.host.name}`);
  * await world.barrier();
+ * await world.finalize();          // from Node 24 on also by `await using world = await init()`
  * ```
  *
  * The same program runs alone (`node hello.ts`: a world of one), under `verbena run`, and under mpirun, srun, torchrun or Kubernetes.
