@@ -23,6 +23,7 @@
 #include <node_api.h>
 
 #include "datagram.h"
+#include "kernel-table.h"
 #include "liveness.h"
 #include "memory.h"
 #include "notify.h"
@@ -234,6 +235,13 @@ HOT(hot_datagram_wait) {
 HOT(hot_datagram_wake) {
   COMMAND;
   datagram_wake((datagram *)(uintptr_t)command[0]);
+  return NULL;
+}
+
+/* The kernels of neural networks have a part of the block of their own: command[16] which one, then its arguments. */
+HOT(hot_kernel) {
+  COMMAND;
+  command[4] = kernel_call(command + 16);
   return NULL;
 }
 
@@ -710,6 +718,7 @@ static napi_value init(napi_env env, napi_value exports) {
       {"datagramSend", hot_datagram_send},
       {"datagramWait", hot_datagram_wait},
       {"datagramWake", hot_datagram_wake},
+      {"kernel", hot_kernel},
       {"barrier", barrier_js},
       {"registerBarrier", register_barrier_js},
       {"create", memory_create_js},

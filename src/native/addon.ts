@@ -38,6 +38,9 @@ export interface Addon {
   /** 0 datagram. Ends its wait, from any thread. */
   datagramWake(): void;
 
+  /** Float64 16 which kernel, 17 and on its arguments and results; 4 becomes 0. src/nn/kernels.ts names them. */
+  kernel(): void;
+
   /** membarrier for this process; an errno where the kernel has none. */
   registerBarrier(): number;
   /** Makes every running thread of every registered process pass a full barrier. */

@@ -1,0 +1,338 @@
+#include "kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "simd.h"
+
+enum { LANES = 16 };
+
+/* ---- activations ---- */
+
+WIDEST void relu_forward(const float *x, float *y, size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+WIDEST void relu_backward(const float *y, const float *dy, float *dx, size_t n) {
+  for (size_t i = 0; i < n; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+void gelu_forward(const float *x, float *y, size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));
+}
+
+void gelu_backward(const float *x, const float *dy, float *dx, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    float below = 0.5f * (1 + erff(x[i] * 0.70710678f)), density = 0.39894228f * expf(-0.5f * x[i] * x[i]);
+    dx[i] = dy[i] * (below + x[i] * density);
+  }
+}
+
+/* ---- bias ---- */
+
+WIDEST void bias_forward(float *y, const float *bias, size_t rows, size_t columns) {
+  for (size_t r = 0; r < rows; r++, y += columns)
+    for (size_t i = 0; i < columns; i++) y[i] += bias[i];
+}
+
+WIDEST void bias_backward(const float *dy, float *gradient, size_t rows, size_t columns, int add) {
+  if (!add) memset(gradient, 0, columns * sizeof *gradient);
+  for (size_t r = 0; r < rows; r++, dy += columns)
+    for (size_t i = 0; i < columns; i++) gradient[i] += dy[i];
+}
+
+/* ---- pooling ---- */
+
+/* The usual window, without the inner loops. */
+WIDEST static void max_pool_2x2(const pooling *p, const float *x, float *y, int32_t *index) {
+  for (size_t oy = 0; oy < p->out_height; oy++, y += p->out_width, index += p->out_width) {
+    const float *top = x + oy * 2 * p->width, *bottom = top + p->width;
+    const int32_t at = (int32_t)(oy * 2 * p->width), width = (int32_t)p->width, columns = (int32_t)p->out_width;
+    for (int32_t ox = 0; ox < columns; ox++) {
+      float a = top[2 * ox], b = top[2 * ox + 1], c = bottom[2 * ox], d = bottom[2 * ox + 1];
+      float upper = b > a ? b : a, lower = d > c ? d : c;
+      int32_t in_upper = at + 2 * ox + (b > a), in_lower = at + width + 2 * ox + (d > c);
+      y[ox] = lower > upper ? lower : upper;
+      index[ox] = lower > upper ? in_lower : in_upper;
+    }
+  }
+}
+
+void max_pool_forward(const pooling *p, const float *x, float *y, int32_t *index) {
+  for (size_t plane = 0; plane < p->planes; plane++, x += p->height * p->width) {
+    if (p->window == 2 && p->stride == 2) {
+      max_pool_2x2(p, x, y, index);
+      y += p->out_height * p->out_width;
+      index += p->out_height * p->out_width;
+      continue;
+    }
+    for (size_t oy = 0; oy < p->out_height; oy++)
+      for (size_t ox = 0; ox < p->out_width; ox++) {
+        size_t best = oy * p->stride * p->width + ox * p->stride;
+        for (size_t wy = 0; wy < p->window; wy++)
+          for (size_t wx = 0; wx < p->window; wx++) {
+            size_t at = (oy * p->stride + wy) * p->width + ox * p->stride + wx;
+            if (x[at] > x[best]) best = at;
+          }
+        *y++ = x[best];
+        *index++ = (int32_t)best;
+      }
+  }
+}
+
+void max_pool_backward(const pooling *p, const float *dy, const int32_t *index, float *dx) {
+  const size_t in = p->height * p->width, out = p->out_height * p->out_width;
+  memset(dx, 0, p->planes * in * sizeof *dx);
+  for (size_t plane = 0; plane < p->planes; plane++, dx += in, dy += out, index += out)
+    for (size_t i = 0; i < out; i++) dx[index[i]] += dy[i];
+}
+
+void average_pool_forward(const pooling *p, const float *x, float *y) {
+  const float share = 1 / (float)(p->window * p->window);
+  for (size_t plane = 0; plane < p->planes; plane++, x += p->height * p->width)
+    for (size_t oy = 0; oy < p->out_height; oy++)
+      for (size_t ox = 0; ox < p->out_width; ox++) {
+        float sum = 0;
+        for (size_t wy = 0; wy < p->window; wy++)
+          for (size_t wx = 0; wx < p->window; wx++) sum += x[(oy * p->stride + wy) * p->width + ox * p->stride + wx];
+        *y++ = sum * share;
+      }
+}
+
+void average_pool_backward(const pooling *p, const float *dy, float *dx) {
+  const float share = 1 / (float)(p->window * p->window);
+  memset(dx, 0, p->planes * p->height * p->width * sizeof *dx);
+  for (size_t plane = 0; plane < p->planes; plane++, dx += p->height * p->width)
+    for (size_t oy = 0; oy < p->out_height; oy++)
+      for (size_t ox = 0; ox < p->out_width; ox++, dy++)
+        for (size_t wy = 0; wy < p->window; wy++)
+          for (size_t wx = 0; wx < p->window; wx++) dx[(oy * p->stride + wy) * p->width + ox * p->stride + wx] += *dy * share;
+}
+
+/* ---- normalisation ---- */
+
+WIDEST void layer_norm_forward(const float *x, const float *gain, const float *shift, float *y, float *statistics, size_t rows,
+                               size_t columns, float epsilon) {
+  for (size_t r = 0; r < rows; r++, x += columns, y += columns, statistics += 2) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < columns; i++) sum += x[i];
+    const double mean = sum / (double)columns;
+    for (size_t i = 0; i < columns; i++) squares += (x[i] - mean) * (x[i] - mean);
+    const float middle = (float)mean, inverse = (float)(1 / sqrt(squares / (double)columns + epsilon));
+    for (size_t i = 0; i < columns; i++) y[i] = (x[i] - middle) * inverse * gain[i] + shift[i];
+    statistics[0] = middle;
+    statistics[1] = inverse;
+  }
+}
+
+WIDEST void layer_norm_backward(const float *dy, const float *x, const float *gain, const float *statistics, float *dx, float *dgain,
+                                float *dshift, size_t rows, size_t columns, int add) {
+  if (!add) {
+    memset(dgain, 0, columns * sizeof *dgain);
+    memset(dshift, 0, columns * sizeof *dshift);
+  }
+  for (size_t r = 0; r < rows; r++, dy += columns, x += columns, dx += columns, statistics += 2) {
+    const float mean = statistics[0], inverse = statistics[1];
+    double sum = 0, along = 0;
+    for (size_t i = 0; i < columns; i++) {
+      const float normal = (x[i] - mean) * inverse, g = dy[i] * gain[i];
+      dgain[i] += dy[i] * normal;
+      dshift[i] += dy[i];
+      sum += g;
+      along += (double)g * normal;
+    }
+    const float average = (float)(sum / (double)columns), slope = (float)(along / (double)columns);
+    for (size_t i = 0; i < columns; i++) dx[i] = inverse * (dy[i] * gain[i] - average - (x[i] - mean) * inverse * slope);
+  }
+}
+
+WIDEST void batch_norm_sums(const float *x, size_t batch, size_t channels, size_t plane, double *sums) {
+  memset(sums, 0, 2 * channels * sizeof *sums);
+  for (size_t b = 0; b < batch; b++)
+    for (size_t c = 0; c < channels; c++, x += plane) {
+      double sum = 0, squares = 0;
+      for (size_t i = 0; i < plane; i++) {
+        sum += x[i];
+        squares += (double)x[i] * x[i];
+      }
+      sums[2 * c] += sum;
+      sums[2 * c + 1] += squares;
+    }
+}
+
+WIDEST void batch_norm_forward(const float *x, const float *mean, const float *inverse, const float *gain, const float *shift, float *y,
+                               size_t batch, size_t channels, size_t plane) {
+  for (size_t b = 0; b < batch; b++)
+    for (size_t c = 0; c < channels; c++, x += plane, y += plane) {
+      const float middle = mean[c], factor = inverse[c] * gain[c], base = shift[c];
+      for (size_t i = 0; i < plane; i++) y[i] = (x[i] - middle) * factor + base;
+    }
+}
+
+WIDEST void batch_norm_backward_sums(const float *dy, const float *x, const float *mean, const float *inverse, size_t batch,
+                                     size_t channels, size_t plane, double *sums) {
+  memset(sums, 0, 2 * channels * sizeof *sums);
+  for (size_t b = 0; b < batch; b++)
+    for (size_t c = 0; c < channels; c++, x += plane, dy += plane) {
+      double sum = 0, along = 0;
+      for (size_t i = 0; i < plane; i++) {
+        sum += dy[i];
+        along += (double)dy[i] * ((x[i] - mean[c]) * inverse[c]);
+      }
+      sums[2 * c] += sum;
+      sums[2 * c + 1] += along;
+    }
+}
+
+WIDEST void batch_norm_backward(const float *dy, const float *x, const float *mean, const float *inverse, const float *gain,
+                                const double *sums, double count, float *dx, size_t batch, size_t channels, size_t plane) {
+  for (size_t b = 0; b < batch; b++)
+    for (size_t c = 0; c < channels; c++, x += plane, dy += plane, dx += plane) {
+      const float average = (float)(sums[2 * c] / count), slope = (float)(sums[2 * c + 1] / count);
+      const float middle = mean[c], spread = inverse[c], factor = gain[c] * spread;
+      for (size_t i = 0; i < plane; i++) dx[i] = factor * (dy[i] - average - (x[i] - middle) * spread * slope);
+    }
+}
+
+/* ---- loss ---- */
+
+size_t softmax_cross_entropy(const float *logits, const int32_t *labels, float *gradient, size_t rows, size_t classes, float scale,
+                             double out[2]) {
+  double loss = 0, correct = 0;
+  for (size_t r = 0; r < rows; r++, logits += classes) {
+    if (labels[r] < 0 || (size_t)labels[r] >= classes) return r + 1;
+    const size_t label = (size_t)labels[r];
+    size_t best = 0;
+    for (size_t i = 1; i < classes; i++)
+      if (logits[i] > logits[best]) best = i;
+    const float top = logits[best];
+    double sum = 0;
+    for (size_t i = 0; i < classes; i++) {
+      const float e = expf(logits[i] - top);
+      if (gradient) gradient[i] = e;
+      sum += e;
+    }
+    loss += log(sum) - (logits[label] - top);
+    correct += best == label;
+    if (!gradient) continue;
+    const float factor = (float)(scale / sum);
+    for (size_t i = 0; i < classes; i++) gradient[i] *= factor;
+    gradient[label] -= scale;
+    gradient += classes;
+  }
+  out[0] = loss;
+  out[1] = correct;
+  return 0;
+}
+
+/* ---- embedding ---- */
+
+size_t embedding_forward(const int32_t *ids, const float *table, float *y, size_t count, size_t columns, size_t vocabulary) {
+  for (size_t i = 0; i < count; i++) {
+    if (ids[i] < 0 || (size_t)ids[i] >= vocabulary) return i + 1;
+    memcpy(y + i * columns, table + (size_t)ids[i] * columns, columns * sizeof *y);
+  }
+  return 0;
+}
+
+void embedding_backward(const int32_t *ids, const float *dy, float *gradient, size_t count, size_t columns, size_t vocabulary, int add) {
+  if (!add) memset(gradient, 0, vocabulary * columns * sizeof *gradient);
+  for (size_t i = 0; i < count; i++) {
+    float *row = gradient + (size_t)ids[i] * columns;
+    for (size_t j = 0; j < columns; j++) row[j] += dy[i * columns + j];
+  }
+}
+
+/* ---- dropout ---- */
+
+/* Philox4x32-10 (Salmon et al., 2011) */
+static void philox(const uint32_t key[2], uint32_t c[4]) {
+  uint32_t k0 = key[0], k1 = key[1];
+  for (int round = 0; round < 10; round++) {
+    const uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
+    const uint32_t c1 = c[1], c3 = c[3];
+    c[0] = (uint32_t)(b >> 32) ^ c1 ^ k0;
+    c[1] = (uint32_t)b;
+    c[2] = (uint32_t)(a >> 32) ^ c3 ^ k1;
+    c[3] = (uint32_t)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+}
+
+void dropout_apply(const dropout *d, const uint32_t *samples, const float *x, float *y) {
+  const uint64_t dropped_below = (uint64_t)(d->rate * 4294967296.0);
+  const float factor = (float)(1 / (1 - d->rate));
+  for (size_t r = 0; r < d->rows; r++, x += d->columns, y += d->columns)
+    for (size_t i = 0; i < d->columns; i += 4) {
+      uint32_t words[4] = {(uint32_t)(i / 4), d->stream, samples[r], d->step};
+      philox(d->seed, words);
+      for (size_t j = 0; j < 4 && i + j < d->columns; j++) y[i + j] = words[j] < dropped_below ? 0 : x[i + j] * factor;
+    }
+}
+
+/* ---- vectors and optimizers ---- */
+
+WIDEST double sum_of_squares(const float *x, size_t n) {
+  double lanes[LANES] = {0}, total = 0;
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (size_t j = 0; j < LANES; j++) lanes[j] += (double)x[i + j] * x[i + j];
+  for (; i < n; i++) total += (double)x[i] * x[i];
+  for (size_t j = 0; j < LANES; j++) total += lanes[j];
+  return total;
+}
+
+WIDEST void scale_vector(float *x, float factor, size_t n) {
+  for (size_t i = 0; i < n; i++) x[i] *= factor;
+}
+
+WIDEST void add_scaled(float *y, const float *x, float factor, size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] += factor * x[i];
+}
+
+WIDEST void sgd_update(const sgd *o, float *restrict parameters, const float *restrict gradients, float *restrict velocity, size_t n) {
+  const float rate = o->rate, momentum = o->momentum, decay = o->decay;
+  if (momentum == 0) {
+    for (size_t i = 0; i < n; i++) parameters[i] -= rate * (gradients[i] + decay * parameters[i]);
+    return;
+  }
+  const float old = o->nesterov ? momentum : 1, fresh = o->nesterov ? 1 : 0;
+  for (size_t i = 0; i < n; i++) {
+    const float g = gradients[i] + decay * parameters[i], v = momentum * velocity[i] + g;
+    velocity[i] = v;
+    parameters[i] -= rate * (old * v + fresh * g);
+  }
+}
+
+WIDEST void adam_update(const adam *o, float *restrict parameters, const float *restrict gradients, float *restrict first,
+                        float *restrict second, size_t n) {
+  const float b1 = o->beta1, b2 = o->beta2, epsilon = o->epsilon, coupled = o->coupled_decay;
+  const float keep = 1 - o->rate * o->decoupled_decay, step = o->rate / o->correction1, root = 1 / sqrtf(o->correction2);
+  for (size_t i = 0; i < n; i++) {
+    const float g = gradients[i] + coupled * parameters[i];
+    const float m = b1 * first[i] + (1 - b1) * g, v = b2 * second[i] + (1 - b2) * g * g;
+    first[i] = m;
+    second[i] = v;
+    parameters[i] = keep * parameters[i] - step * m / (__builtin_sqrtf(v) * root + epsilon);
+  }
+}
+
+WIDEST static void lamb_moments(const adam *o, const float *restrict parameters, const float *restrict gradients, float *restrict first,
+                                float *restrict second, float *restrict direction, size_t n) {
+  const float b1 = o->beta1, b2 = o->beta2, epsilon = o->epsilon, decay = o->decoupled_decay;
+  const float step = 1 / o->correction1, root = 1 / sqrtf(o->correction2);
+  for (size_t i = 0; i < n; i++) {
+    const float g = gradients[i], m = b1 * first[i] + (1 - b1) * g, v = b2 * second[i] + (1 - b2) * g * g;
+    first[i] = m;
+    second[i] = v;
+    direction[i] = step * m / (__builtin_sqrtf(v) * root + epsilon) + decay * parameters[i];
+  }
+}
+
+void lamb_direction(const adam *o, const float *parameters, const float *gradients, float *first, float *second, float *direction,
+                    size_t n, double out[2]) {
+  lamb_moments(o, parameters, gradients, first, second, direction, n);
+  out[0] = sum_of_squares(parameters, n);
+  out[1] = sum_of_squares(direction, n);
+}
