@@ -7,6 +7,7 @@ const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {
   demo: async () => (await import('./commands/demo/demo.js')).demo,
   run: async () => (await import('./commands/launch/run.js')).run,
   exec: async () => (await import('./commands/launch/exec.js')).exec,
+  'host-agent': async () => (await import('./commands/launch/host-agent.js')).hostAgent,
   doctor: async () => (await import('./commands/doctor/doctor.js')).doctor,
   top: async () => (await import('./commands/top/top.js')).top,
   bench: async () => (await import('./commands/bench/bench.js')).bench,

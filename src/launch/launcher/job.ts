@@ -11,10 +11,11 @@ import type { Readable } from 'node:stream';
 import { Coordinator } from '../coordinator.js';
 import { LaunchError } from '../errors.js';
 import { machineId } from '../host.js';
+import { explainAddresses, usableAddresses } from '../interfaces.js';
 import { stallReport } from '../stall-report.js';
 import { makeSecret } from '../store/authentication.js';
 import { packageVersion } from '../version.js';
-import { type Binding, cpusFor } from './binding.js';
+import type { Binding } from './binding.js';
 import {
   exitCodeOf,
   exitInWords,
@@ -24,6 +25,7 @@ import {
   startRank,
   type TakeLine,
 } from './rank-process.js';
+import { RemoteHost, remoteOptions } from './remote-host.js';
 
 export interface JobOptions {
   readonly size: number;
@@ -43,6 +45,12 @@ export interface JobOptions {
   readonly graceMs: number;
   /** Ranks per virtual host, one number a host; undefined: none. */
   readonly virtualHosts: readonly number[] | undefined;
+  /** Hosts that are reached by ssh, with their ranks; undefined: all ranks are here. */
+  readonly hosts: readonly { readonly name: string; readonly ranks: number }[] | undefined;
+  /** Variables for ranks of other hosts, which have their own environment otherwise. */
+  readonly remoteEnv: Readonly<Record<string, string>>;
+  /** Interface, address or prefix by which other hosts reach this one. Default: the best one. */
+  readonly interface: string | undefined;
   /** The others go on when a rank fails. */
   readonly keepGoing: boolean;
   /** Port of the store; 0: any free one. */
@@ -97,6 +105,9 @@ class Attempt {
   readonly #restart: number;
   readonly #coordinator: Coordinator;
   readonly #handles: RankHandle[] = [];
+  readonly #remotes: RemoteHost[];
+  /** Where ranks reach the store. */
+  readonly #address: string;
   readonly #tails: Tail[];
   readonly #results = new Map<number, RankResult>();
   readonly #secret: string;
@@ -107,8 +118,11 @@ class Attempt {
   #endCode = 0;
   #killTimer: NodeJS.Timeout | undefined;
 
-  private constructor(options: JobOptions, restart: number, secret: string, coordinator: Coordinator) {
+  private constructor(options: JobOptions, restart: number, secret: string, coordinator: Coordinator, address: string) {
     this.#options = options;
+    this.#address = address;
+    const remote = remoteOptions(process.env);
+    this.#remotes = (options.hosts ?? []).map(({ name }) => new RemoteHost(name, remote, (...line) => this.#line(...line)));
     this.#restart = restart;
     this.#secret = secret;
     this.#coordinator = coordinator;
@@ -117,16 +131,18 @@ class Attempt {
 
   static async open(options: JobOptions, restart: number): Promise<Attempt> {
     const secret = makeSecret();
+    const address = options.hosts ? ownAddress(options) : '127.0.0.1';
     const coordinator = await Coordinator.listen({
       size: options.size,
       secret,
       version: packageVersion(),
       port: options.port,
+      address: address === '127.0.0.1' ? address : '::',
       machine: machineId(),
       confirmMs: 100,
       log: options.tell,
     });
-    return new Attempt(options, restart, secret, coordinator);
+    return new Attempt(options, restart, secret, coordinator, address);
   }
 
   async run(): Promise<JobResult> {
@@ -135,7 +151,9 @@ class Attempt {
     try {
       const ends: Promise<void>[] = [];
       for (let rank = 0; rank < size && this.#ended === undefined; rank++) {
-        const handle = await startRank(this.#spec(rank), hostname(), (...line) => this.#line(...line));
+        const spec = this.#spec(rank);
+        const remote = this.#remotes[placeOf(rank, size, this.#layout).host];
+        const handle = remote ? await remote.start(spec) : await startRank(spec, hostname(), (...line) => this.#line(...line));
         this.#handles.push(handle);
         ends.push(handle.exited.then((exit) => this.#exit(handle, exit)));
       }
@@ -151,6 +169,7 @@ class Attempt {
       clearTimeout(timer);
       clearTimeout(this.#killTimer);
       stdin?.unpipe();
+      for (const remote of this.#remotes) remote.close();
       this.#coordinator.close();
     }
     return {
@@ -173,16 +192,26 @@ class Attempt {
     this.#end(signal, -1);
   }
 
+  /** Ranks per host, where there are several. */
+  get #layout(): readonly number[] | undefined {
+    return this.#options.hosts?.map(({ ranks }) => ranks) ?? this.#options.virtualHosts;
+  }
+
   #spec(rank: number): RankSpec {
-    const { size, virtualHosts, env, execArgv, script, args, cwd, binding, stdin } = this.#options;
-    const { host, localRank, localSize } = placeOf(rank, size, virtualHosts);
+    const { size, virtualHosts, hosts, remoteEnv, execArgv, script, args, cwd, binding, stdin } = this.#options;
+    const { host, localRank, localSize } = placeOf(rank, size, this.#layout);
+    const env = hosts ? remoteEnv : this.#options.env;
+    // Virtual hosts share the cores of this one.
+    const [bindRank, bindSize] = hosts ? [localRank, localSize] : [rank, size];
     return {
       rank,
       script,
       args,
       execArgv,
       cwd,
-      cpus: cpusFor(binding, rank, size),
+      binding,
+      localRank: bindRank,
+      localSize: bindSize,
       handOver: { secret: this.#secret },
       stdin: stdin !== undefined && rank === 0,
       env: {
@@ -192,7 +221,7 @@ class Attempt {
         VERBENA_SIZE: String(size),
         VERBENA_LOCAL_RANK: String(localRank),
         VERBENA_LOCAL_SIZE: String(localSize),
-        VERBENA_STORE: `127.0.0.1:${this.#coordinator.port}`,
+        VERBENA_STORE: `${this.#address.includes(':') ? `[${this.#address}]` : this.#address}:${this.#coordinator.port}`,
         VERBENA_JOB: this.#job,
         VERBENA_RESTART: String(this.#restart),
         VERBENA_VIRTUAL_HOST: virtualHosts ? String(host) : undefined,
@@ -254,13 +283,27 @@ class Attempt {
   }
 }
 
-function placeOf(rank: number, size: number, virtualHosts: readonly number[] | undefined) {
+/** The address of this host that the hosts of the job can reach. */
+function ownAddress(options: JobOptions): string {
+  if (options.interface === undefined && options.hosts?.every(({ name }) => /(^|@)(localhost|127\.\d+\.\d+\.\d+)$/.test(name)))
+    return '127.0.0.1';
+  const [best] = usableAddresses(explainAddresses(options.interface));
+  if (!best) {
+    throw new LaunchError(
+      'LAUNCH_HOST',
+      'this host has no network address that other hosts could reach: configure one, or start the job on a host that has',
+    );
+  }
+  return best.address;
+}
+
+function placeOf(rank: number, size: number, layout: readonly number[] | undefined) {
   let first = 0;
-  for (const [host, localSize] of (virtualHosts ?? [size]).entries()) {
+  for (const [host, localSize] of (layout ?? [size]).entries()) {
     if (rank < first + localSize) return { host, localRank: rank - first, localSize };
     first += localSize;
   }
-  throw new LaunchError('LAUNCH_INVALID', `virtual hosts have room for ${first} ranks, and there is a rank ${rank}`);
+  throw new LaunchError('LAUNCH_INVALID', `the hosts have room for ${first} ranks, and there is a rank ${rank}`);
 }
 
 /** A job that runs. */

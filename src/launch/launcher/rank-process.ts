@@ -12,6 +12,7 @@ import { constants } from 'node:os';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { LaunchError } from '../errors.js';
 import type { HandedOver } from '../handed-over.js';
+import { type Binding, cpusFor } from './binding.js';
 import { LineSplitter } from './line-splitter.js';
 
 export interface RankSpec {
@@ -23,8 +24,10 @@ export interface RankSpec {
   readonly execArgv: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** undefined: all. */
-  readonly cpus: readonly number[] | undefined;
+  /** CPUs, by the place among the ranks of the host. */
+  readonly binding: Binding;
+  readonly localRank: number;
+  readonly localSize: number;
   readonly handOver: HandedOver;
   /** Give it a stdin. */
   readonly stdin: boolean;
@@ -33,6 +36,8 @@ export interface RankSpec {
 export interface RankExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
+  /** What is known instead, when the process itself could not be asked: 'was lost: ...' */
+  readonly why?: string;
 }
 
 /** A rank that runs, here or elsewhere. */
@@ -58,7 +63,8 @@ export function exitCodeOf({ code, signal }: RankExit): number {
 }
 
 /** 'exited with code 3', 'was killed by SIGKILL' */
-export function exitInWords({ code, signal }: RankExit): string {
+export function exitInWords({ code, signal, why }: RankExit): string {
+  if (why !== undefined) return why;
   return signal ? `was killed by ${signal}` : `exited with code ${code}`;
 }
 
@@ -66,7 +72,8 @@ export function exitInWords({ code, signal }: RankExit): string {
 export async function startRank(spec: RankSpec, host: string, take: TakeLine): Promise<RankHandle> {
   const preload = new URL('../rank-preload.js', import.meta.url).href;
   const node = [process.execPath, '--import', preload, ...spec.execArgv, spec.script, ...spec.args];
-  const command = spec.cpus === undefined ? node : ['taskset', '-c', spec.cpus.join(','), ...node];
+  const cpus = cpusFor(spec.binding, spec.localRank, spec.localSize);
+  const command = cpus === undefined ? node : ['taskset', '-c', cpus.join(','), ...node];
   const options: SpawnOptions = {
     cwd: spec.cwd,
     env: { ...spec.env, VERBENA_LAUNCHER_PIPE: '3' },

@@ -20,6 +20,24 @@ export function parseVirtualHosts(text: string): number[] {
   return hosts;
 }
 
+/** 'a:2', 'user@b' (one rank). */
+export function parseHosts(words: readonly string[]): { name: string; ranks: number }[] {
+  return words.map((word) => {
+    const match = /^([^:\s-][^:\s]*)(?::(\d+))?$/.exec(word);
+    const ranks = Number(match?.[2] ?? 1);
+    if (!match || ranks < 1) throw new UsageError(`--hosts is HOST:RANKS, as in a:2,b:2 or user@a:1: got '${word}'`);
+    return { name: match[1], ranks };
+  });
+}
+
+/** Variables that go to ranks of other hosts: ours and node's. The rest of the environment is the other host's own. */
+export function forwarded(env: NodeJS.ProcessEnv): Record<string, string> {
+  const ours = /^(VERBENA_(?!SECRET|SSH|REMOTE_COMMAND)|NODE_OPTIONS$|NO_COLOR$|FORCE_COLOR$)/;
+  return Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] => ours.test(entry[0]) && entry[1] !== undefined),
+  );
+}
+
 /** 'K=V' words. The parser splits at commas; a piece without a name belongs to the value before it. */
 export function parseVariables(words: readonly string[]): Record<string, string> {
   const variables: [name: string, value: string][] = [];

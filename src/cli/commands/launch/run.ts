@@ -5,7 +5,7 @@ import { startJob } from '../../../launch/launcher/job.js';
 import { defineCommand, UsageError } from '../../command.js';
 import { typescriptExecArgv } from '../../typescript.js';
 import { directoryOutput, prefixedOutput } from './output.js';
-import { parseRestart, parseVariables, parseVirtualHosts, sizeOf } from './run-options.js';
+import { forwarded, parseHosts, parseRestart, parseVariables, parseVirtualHosts, sizeOf } from './run-options.js';
 import { findScript } from './script.js';
 
 /** Passed on to the ranks. SIGUSR1 is not: node opens its debugger on it. */
@@ -13,7 +13,7 @@ const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2'] as const
 
 export const run = defineCommand({
   name: 'run',
-  summary: 'starts N ranks of a script on this machine',
+  summary: 'starts N ranks of a script, here or on other hosts',
   description:
     'The script calls init() of verbena/launch to find the others; TypeScript runs as it is. Lines of output carry the rank. stdin goes to rank 0; ' +
     'signals go to all. When a rank fails, it is named with its last lines, the others are ended, and the exit code is its exit code. Nothing is left behind, ' +
@@ -33,6 +33,7 @@ export const run = defineCommand({
     grace: { type: 'number', summary: 'seconds between SIGTERM and SIGKILL', default: 5, min: 0, value: 'S' },
     'output-dir': { type: 'string', summary: 'one file of output for each rank, instead of the terminal', value: 'DIR' },
     'virtual-hosts': { type: 'string', summary: 'ranks behave as if on separate hosts: 2x2, or 3,1', value: 'HxR' },
+    hosts: { type: 'list', summary: 'ranks on other hosts, by ssh: a:2,b:2', value: 'HOST:RANKS' },
     'keep-going': { type: 'flag', summary: 'the other ranks go on when one fails' },
     port: {
       type: 'integer',
@@ -44,6 +45,7 @@ export const run = defineCommand({
   },
   examples: [
     { line: 'verbena run -n 4 train.ts --epochs 3', note: 'Four ranks; --epochs 3 is for the script.' },
+    { line: 'verbena run --hosts a:2,b:2 train.ts', note: 'Two ranks on each of two hosts, started by ssh.' },
     { line: 'verbena run --virtual-hosts 2x2 train.ts', note: 'Four ranks that behave as two hosts of two.' },
     {
       line: 'verbena run -n 2 --restart on-failure:3 --timeout 600 job.ts',
@@ -53,7 +55,9 @@ export const run = defineCommand({
   async run({ options, positionals, json, style, screen, progress }) {
     const script = findScript(positionals[0]);
     const virtualHosts = options['virtual-hosts'] === undefined ? undefined : parseVirtualHosts(options['virtual-hosts']);
-    const size = sizeOf(options.ranks, virtualHosts);
+    const hosts = options.hosts === undefined ? undefined : parseHosts(options.hosts);
+    if (hosts && virtualHosts) throw new UsageError('--hosts and --virtual-hosts exclude each other');
+    const size = sizeOf(options.ranks, hosts?.map(({ ranks }) => ranks) ?? virtualHosts);
     const variables = parseVariables(options.env ?? []);
     const reserved = Object.keys(variables).find((name) => /^VERBENA_(RANK|SIZE|STORE|SECRET|JOB|LAUNCHER_PIPE)$/.test(name));
     if (reserved) throw new UsageError(`--env ${reserved}: verbena run sets it itself`);
@@ -73,6 +77,9 @@ export const run = defineCommand({
       binding: options.bind,
       graceMs: options.grace * 1000,
       virtualHosts,
+      hosts,
+      remoteEnv: { ...forwarded(process.env), ...variables },
+      interface: process.env['VERBENA_INTERFACE'],
       keepGoing: options['keep-going'],
       port: options.port,
       stdin: process.stdin,
