@@ -26,7 +26,7 @@ export const failing: Chapter = {
       );
       const fromAnyone = near.recv(3, into);
       const start = performance.now();
-      doomed.context.device.close();
+      lost.back.lanes[0].connection?.disconnect();
       await Promise.all(fails);
       assert.ok(performance.now() - start < 10_000);
       await assert.rejects(lost.out.send(1, into), PeerLost);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Endpoint, SymmetricHeap, type Worker } from '../../src/messaging/index.js';
+import { type Endpoint, type RemoteMemory, SymmetricHeap, type Worker } from '../../src/messaging/index.js';
 import { assertBytes, type Chapter, connectPair, pattern } from './stage.js';
 
 export const remoteMemory: Chapter = {
@@ -48,12 +48,11 @@ export const remoteMemory: Chapter = {
     'atomics of two peers on one word add up, the emulated ones too': async (stage) => {
       const owner = await stage.worker();
       const exposed = owner.expose(owner.context.alloc(16));
-      const adders = await Promise.all(
-        [0, 1].map(async () => {
-          const worker = await stage.worker();
-          return (await connectPair(worker, owner)).out.unpack(exposed.pack());
-        }),
-      );
+      const adders: RemoteMemory[] = [];
+      for (let who = 0; who < 2; who++) {
+        const { out } = await connectPair(await stage.worker(), owner);
+        adders.push(out.unpack(exposed.pack()));
+      }
       await Promise.all(
         adders.map(async (remote, who) => {
           for (let i = 0; i < 100; i++) {

@@ -57,6 +57,8 @@ export class Endpoint {
   /** Number of the peer within the worker: the source of its messages. */
   source = -1;
   readonly lanes: Lane[] = [];
+  /** Lanes that there will be when all have joined. */
+  plannedLanes = 1;
   // Rings; set when ready.
   messagesOut!: RingWriter;
   transfersOut!: RingWriter;
@@ -207,7 +209,7 @@ export class Endpoint {
     const ring = this.transfersOut;
     const slot = this.controls.length === 0 ? ring.reserve() : -1;
     const to = slot >= 0 ? ring.i32 : new Int32Array(SLOT_WORDS);
-    const at = slot >= 0 ? slot : 0;
+    const at = Math.max(slot, 0);
     to[at + S_KIND] = kind;
     to[at + S_TAG_LO] = a;
     to[at + S_TAG_HI] = b;

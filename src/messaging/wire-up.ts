@@ -87,13 +87,17 @@ export class WireUp {
     try {
       const connection = await request.accept(qp, { privateData: this.#hello(endpoint, 0, hello.token) });
       this.#finish(endpoint, qp, connection, hello);
+      worker.becomeReady(endpoint);
     } catch (error) {
+      if (endpoint.lanes.length > 0) {
+        worker.fail(endpoint, connectFailure(hello.label, error));
+        throw error;
+      }
       qp.close();
       this.#release(endpoint);
       endpoint.state = 'failed';
       throw error;
     }
-    worker.becomeReady(endpoint);
     return endpoint;
   }
 
@@ -159,6 +163,7 @@ export class WireUp {
   #finish(endpoint: Endpoint, qp: QueuePair, connection: Connection, hello: Hello): void {
     const lane = this.#addLane(endpoint, 0, qp, connection);
     endpoint.peer = hello.label;
+    endpoint.plannedLanes = Math.min(this.#worker.laneCount, hello.lanes);
     endpoint.establish(lane, hello, this.#shape, hello.mapped && !this.#immediate);
     this.#worker.identify(endpoint, hello.workerId);
   }
@@ -170,7 +175,6 @@ export class WireUp {
     endpoint.lanes[index] = lane;
     worker.addLane(endpoint, lane);
     lane.postReceives(this.#receives);
-    if (endpoint.state === 'ready') worker.chooseProtocols(endpoint);
     void connection.closed.then((reason) => worker.laneClosed(endpoint, lane, reason));
     return lane;
   }

@@ -71,6 +71,8 @@ const IDLE_MASK = 255;
 const BATCH = 64;
 const CQ_DEPTH = 16_384;
 const ATOMICS_AT_ONCE = 512;
+/** How long a closing endpoint waits for the peer's answer; without it the memory of its rings is kept until the context closes. */
+const CLOSE_ANSWER_MS = 250;
 /** The context of user messages; libraries above use others. */
 export const USER_CONTEXT = 0;
 
@@ -139,6 +141,8 @@ export class Worker {
   lastSource = -1;
   /** Called with every endpoint that a peer made by this worker's address. */
   onEndpoint: ((endpoint: Endpoint) => void) | undefined;
+  /** True while `poll` runs: a poll from within a handler does nothing. */
+  polling = false;
   readonly #live: Endpoint[] = [];
   readonly #lanes = new Map<number, { endpoint: Endpoint; lane: Lane }>();
   readonly #sources = new Map<string, number>();
@@ -245,14 +249,15 @@ export class Worker {
     try {
       const endpoint = await this.#wireUp.accept(request);
       if (endpoint !== undefined) arrived(endpoint);
-    } catch {
-      // the initiator gave up or died meanwhile; it has its own error
+    } catch (error) {
+      // When the initiator gave up or died meanwhile, it has its own error.
+      if (MessagingError.is(error) && error.code === 'MSG_INVALID') this.unhandled(error);
     }
   }
 
   /** A new endpoint. Called by the wiring. */
   makeEndpoint(peer: string): Endpoint {
-    const hole = this.endpoints.findIndex((endpoint) => endpoint === undefined);
+    const hole = this.endpoints.findIndex((endpoint) => !endpoint);
     const id = hole >= 0 ? hole : this.endpoints.length;
     const endpoint = new Endpoint(this, id, peer);
     this.endpoints[id] = endpoint;
@@ -318,7 +323,7 @@ export class Worker {
       directRing: endpoint.mapped,
       read: true,
       write: true,
-      lanes: endpoint.lanes.length,
+      lanes: endpoint.plannedLanes,
       fragmentBytes: this.fragmentBytes,
       contiguous,
     };
@@ -364,9 +369,16 @@ export class Worker {
    * VERBS_CLOSED on a closed worker.
    */
   poll(): number {
-    let n = this.#pollRings();
-    if (this.operations > 0 || this.#counted > 0 || (++this.#turn & IDLE_MASK) === 0) n += this.#pollQueue();
-    return n;
+    // A handler that waits would otherwise take the message again that it is being called for.
+    if (this.polling) return 0;
+    this.polling = true;
+    try {
+      let n = this.#pollRings();
+      if (this.operations > 0 || this.#counted > 0 || (++this.#turn & IDLE_MASK) === 0) n += this.#pollQueue();
+      return n;
+    } finally {
+      this.polling = false;
+    }
   }
 
   #pollRings(): number {
@@ -390,7 +402,7 @@ export class Worker {
   #takeMessages(endpoint: Endpoint): number {
     const n = this.tags.takeMessages(endpoint);
     if (endpoint.messagesIn.takeStarved()) endpoint.control(CREDIT, 0, 0);
-    if (!endpoint.mapped) endpoint.returnCredits();
+    if (!endpoint.mapped) endpoint.returnCredits(endpoint.messagesIn.peek() < 0);
     return n;
   }
 
@@ -416,7 +428,7 @@ export class Worker {
     }
     endpoint.lastHeard = this.#keepalive === undefined ? 0 : performance.now();
     if (reader.takeStarved()) endpoint.control(CREDIT, 0, 0);
-    if (!endpoint.mapped) endpoint.returnCredits();
+    if (!endpoint.mapped) endpoint.returnCredits(reader.peek() < 0);
     return n;
   }
 
@@ -562,7 +574,8 @@ export class Worker {
       if (endpoint.messagesIn.takeStarved() || endpoint.transfersIn.takeStarved()) endpoint.control(CREDIT, 0, 0);
       if (!endpoint.mapped) endpoint.returnCredits(true);
     }
-    if (this.poll() + this.#pollQueue() === 0) return true;
+    this.#turn = IDLE_MASK; // the next poll looks at the completion queue too
+    if (this.poll() === 0) return true;
     this.disarm();
     return false;
   }
@@ -915,20 +928,12 @@ export class Worker {
     if (!force) await this.#drain(endpoint, options);
     if (endpoint.state !== 'ready') return;
     endpoint.state = 'closing';
-    const answered = new Promise<void>((resolve) => endpoint.whenClosed.push(resolve));
-    this.driver.join();
     endpoint.control(CLOSE, 0, 0);
-    this.driver.start();
-    const limit = Math.min(force ? 1000 : timeoutMs, 2 ** 31 - 1);
-    let timer: NodeJS.Timeout | undefined;
-    await Promise.race([
-      answered,
-      new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, limit);
-      }),
-    ]);
-    clearTimeout(timer);
-    this.driver.leave();
+    if (!force && !endpoint.closedByPeer) {
+      await this.waitFor('closing', { timeoutMs: Math.min(CLOSE_ANSWER_MS, timeoutMs) }, (settle) => {
+        endpoint.whenClosed.push(settle);
+      }).catch(() => undefined);
+    }
     this.#finishClose(endpoint, endpoint.peerIsDone);
   }
 
@@ -939,13 +944,16 @@ export class Worker {
       if (endpoint.state !== 'ready' || endpoint.closedByPeer) return true;
       const { requests } = this;
       const busy = requests.rows().some((index) => requests.endpoint[index] === endpoint.id);
-      return !busy && !endpoint.waiting;
+      return !busy && !endpoint.waiting && endpoint.messagesOut.isDrained && endpoint.transfersOut.isDrained;
     };
     const deadline = performance.now() + (options.timeoutMs ?? this.timeoutMs);
     while (!isQuiet()) {
       options.signal?.throwIfAborted();
       if (performance.now() > deadline) {
-        throw new MessagingError('MSG_TIMEOUT', `the endpoint to ${endpoint.peer} has unfinished requests: close it with force`);
+        throw new MessagingError(
+          'MSG_TIMEOUT',
+          `the endpoint to ${endpoint.peer} has unfinished requests, or messages that the peer has not taken: close it with force`,
+        );
       }
       await new Promise((resolve) => setTimeout(resolve, 1));
     }

@@ -43,6 +43,7 @@ export class Driver {
 
   /** Spins until the request is done or the time is over. */
   spin(request: { readonly done: boolean }): void {
+    if (this.#worker.polling) return;
     if (this.mode === 'event') {
       this.#worker.poll();
       return;
@@ -99,7 +100,10 @@ export class Driver {
           await yieldTurn();
           continue;
         }
-        if (!worker.arm()) continue;
+        if (!worker.arm()) {
+          await yieldTurn();
+          continue;
+        }
         this.asleep = true;
         await worker.asleep();
         this.asleep = false;

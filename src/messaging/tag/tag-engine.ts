@@ -211,6 +211,8 @@ export class TagEngine {
       const row = this.#unexpected.find(context, lo, hi, maskLo, maskHi, source);
       if (row >= 0) {
         const kept = this.#unexpected.value[row];
+        requests.tagLo[index] = this.#unexpected.tagLo[row];
+        requests.tagHi[index] = this.#unexpected.tagHi[row];
         this.#unexpected.remove(row);
         this.takeKept(index, kept);
         return index;
@@ -330,7 +332,7 @@ export class TagEngine {
     }
     const length = i32[slot + S_LENGTH];
     const payload = requests.payload[index] as Payload;
-    const count = length < payload.length ? length : payload.length;
+    const count = Math.min(length, payload.length);
     const words = payload.words;
     if (length <= INLINE_BYTES && (count & 3) === 0 && words.length >= count >> 2) {
       for (let w = 0, from = slot + S_PAYLOAD; w < count >> 2; w++) words[w] = i32[from + w];
