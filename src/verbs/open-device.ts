@@ -18,9 +18,13 @@ export interface Provider {
 
 const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
   shm: async () => (await import('./providers/shm/provider.js')).shmProvider,
+  sim: async () => (await import('./providers/sim/provider.js')).simProvider,
 };
 
-/** Names that `openDevice` takes, best first. */
+/** What 'auto' tries, best first: fabrics that reach another process. */
+const AUTOMATIC: readonly string[] = ['shm'];
+
+/** Names that `openDevice` takes. */
 export function providerNames(): string[] {
   return Object.keys(PROVIDERS);
 }
@@ -35,12 +39,12 @@ export async function getProvider(name: string): Promise<Provider> {
 }
 
 /**
- * Opens a device: 'shm', 'ibverbs:rxe0', or 'auto' (the first provider that works here). Throws VERBS_NO_DEVICE with the reason and what to do.
+ * Opens a device: 'shm', 'sim', 'ibverbs:rxe0', or 'auto' (the first provider that works here and reaches other processes). Throws VERBS_NO_DEVICE with the reason and what to do.
  */
 export async function openDevice(name = 'auto', options: DeviceOptions = {}): Promise<Device> {
   if (name === 'auto') {
     const reasons: string[] = [];
-    for (const candidate of providerNames()) {
+    for (const candidate of AUTOMATIC) {
       const provider = await getProvider(candidate);
       const reason = await provider.unavailable();
       if (reason === undefined) return provider.open(undefined, options);

@@ -29,11 +29,18 @@ export class WorkCompletions {
   readonly byteLen: Uint32Array;
   readonly imm: Uint32Array;
   readonly qpNum: Uint32Array;
+  /** Queue pair of the sender, for receives through UD and shared queues. */
   readonly srcQp: Uint32Array;
   /** Bits WC_WITH_IMM and WC_GRH. */
   readonly flags: Uint8Array;
   /** 0, or the number under which the queue keeps the cause of this error: `cq.cause(wcs.causeId[i])`. */
   readonly causeId: Uint32Array;
+
+  /**
+   * For providers: whether one of `status`, `flags`, `causeId`, `imm`, `srcQp` may hold something else than 0. Whoever writes there sets it; who
+   * leaves these columns alone for ordinary completions calls `settle` first.
+   */
+  rare = false;
 
   /** @param capacity 1..65536, default 16. Throws RangeError outside. */
   constructor(capacity = 16) {
@@ -50,6 +57,16 @@ export class WorkCompletions {
     this.srcQp = new Uint32Array(capacity);
     this.flags = new Uint8Array(capacity);
     this.causeId = new Uint32Array(capacity);
+  }
+
+  /** Clears the columns that ordinary completions leave at 0. */
+  settle(): void {
+    this.status.fill(0);
+    this.flags.fill(0);
+    this.causeId.fill(0);
+    this.imm.fill(0);
+    this.srcQp.fill(0);
+    this.rare = false;
   }
 
   /** Entry i as an object: convenient, and it allocates. */

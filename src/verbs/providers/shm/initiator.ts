@@ -21,20 +21,21 @@ import {
   IN_ANNOUNCE_TRANSFER,
   KIND_PRIVATE,
   QP_STATE,
+  REQUEST_LENGTH,
+  REQUEST_SGE,
+  REQUEST_SGES,
   SLOT_BYTES,
   SLOT_FLAGS,
   SLOT_GRH,
   SLOT_IMM,
   SLOT_INLINE,
-  SLOT_LENGTH,
   SLOT_PAYLOAD,
   SLOT_PAYLOAD_BYTES,
   SLOT_QP,
-  SLOT_SGE,
-  SLOT_SGES,
   SLOT_SOLICITED,
   SLOT_SRC_QP,
   SLOT_WITH_IMM,
+  SLOT_WORDS,
 } from './layout.js';
 import type { Peer, RemoteRef } from './peer.js';
 import type { ShmQueuePair } from './queue-pair.js';
@@ -162,10 +163,10 @@ export class Initiator {
   #deliver(request: SendRequest, target: Target): number {
     const position = this.#nextSlot(target);
     if (position < 0) return NOT_READY;
-    const slot = target.slots + (position & target.mask) * target.stride;
+    const slot = target.slots + (position & target.mask) * SLOT_WORDS;
     const i32 = target.i32;
     const length = request.length;
-    const capacity = i32[slot + SLOT_LENGTH];
+    const capacity = i32[target.requestAt(position) + REQUEST_LENGTH];
     if (length > capacity) {
       this.#publish(request, target, position, WC_RECV, STATUS.LOC_LEN_ERR, 0);
       return this.#failed(
@@ -174,12 +175,12 @@ export class Initiator {
       );
     }
     if (length <= SLOT_PAYLOAD_BYTES) {
-      if (!this.#isReceivable(target, slot)) return this.#unreceivable(request, target, position);
+      if (!this.#isReceivable(target, position)) return this.#unreceivable(request, target, position);
       this.#payload(request, target, slot);
       this.#publish(request, target, position, WC_RECV, 0, SLOT_INLINE);
       return DONE;
     }
-    const moved = this.#scatter(request, target, slot, position, 0);
+    const moved = this.#scatter(request, target, position, 0);
     if (moved === IN_TRANSFER) return IN_TRANSFER;
     if (moved !== DONE) return this.#unreceivable(request, target, position);
     this.#publish(request, target, position, WC_RECV, 0, 0);
@@ -187,9 +188,10 @@ export class Initiator {
   }
 
   /** Whether the buffers of a receive request are registered. */
-  #isReceivable(target: Target, slot: number): boolean {
-    for (let s = 0; s < target.i32[slot + SLOT_SGES]; s++) {
-      if (!target.peer.resolve(target.i32[slot + SLOT_SGE + s * 4 + 3] >>> 0)) return false;
+  #isReceivable(target: Target, position: number): boolean {
+    const request = target.requestAt(position);
+    for (let s = 0; s < target.i32[request + REQUEST_SGES]; s++) {
+      if (!target.peer.resolve(target.i32[request + REQUEST_SGE + s * 4 + 3] >>> 0)) return false;
     }
     return true;
   }
@@ -221,17 +223,18 @@ export class Initiator {
   }
 
   /** Copies into the buffers of a receive request, behind `skip` bytes. DONE, IN_TRANSFER, or 1 when a buffer is not reachable. */
-  #scatter(request: SendRequest, target: Target, slot: number, position: number, skip: number): number {
+  #scatter(request: SendRequest, target: Target, position: number, skip: number): number {
     const { peer, i32, f64 } = target;
     const { mover } = this.#qp.device;
-    const count = i32[slot + SLOT_SGES];
+    const posted = target.requestAt(position);
+    const count = i32[posted + REQUEST_SGES];
     this.#local(request);
     mover.clearRemote();
     let left = request.length;
     let passed = skip;
     let ref: RemoteRef | undefined;
     for (let s = 0; s < count && left > 0; s++) {
-      const at = slot + SLOT_SGE + s * 4;
+      const at = posted + REQUEST_SGE + s * 4;
       const available = i32[at + 2] - Math.min(passed, i32[at + 2]);
       const address = f64[at >> 1] + (i32[at + 2] - available);
       passed -= i32[at + 2] - available;
@@ -239,7 +242,7 @@ export class Initiator {
       if (n === 0) continue;
       const next = peer.resolve(i32[at + 3] >>> 0);
       if (!next || !(next.access & ACCESS_LOCAL_WRITE)) return FAILED;
-      if (ref && next !== ref) return this.#scatterApart(request, target, slot, skip);
+      if (ref && next !== ref) return this.#scatterApart(request, target, position, skip);
       ref = next;
       mover.addRemote(peer, next, address, n);
       left -= n;
@@ -251,17 +254,18 @@ export class Initiator {
   }
 
   /** The buffers of the receive request lie in several regions: one guarded copy each. */
-  #scatterApart(request: SendRequest, target: Target, slot: number, skip: number): number {
+  #scatterApart(request: SendRequest, target: Target, position: number, skip: number): number {
     const { peer, i32, f64 } = target;
     const { mover } = this.#qp.device;
     const bytes = request.bytes();
     const staging = this.#qp.device.arena.take(bytes.length);
     staging.segment.u8.set(bytes, staging.offset);
+    const posted = target.requestAt(position);
     try {
       let from = 0;
       let passed = skip;
-      for (let s = 0; s < i32[slot + SLOT_SGES] && from < bytes.length; s++) {
-        const at = slot + SLOT_SGE + s * 4;
+      for (let s = 0; s < i32[posted + REQUEST_SGES] && from < bytes.length; s++) {
+        const at = posted + REQUEST_SGE + s * 4;
         const jump = Math.min(passed, i32[at + 2]);
         passed -= jump;
         const n = Math.min(bytes.length - from, i32[at + 2] - jump);
@@ -301,7 +305,7 @@ export class Initiator {
     const entry = this.#qp.device.entry;
     let slotAddress = 0;
     if (position >= 0) {
-      const slot = target.slots + (position & target.mask) * target.stride;
+      const slot = target.slots + (position & target.mask) * SLOT_WORDS;
       slotAddress = target.ringAddress + slot * 4;
       const withImm = request.opcode === SEND_WITH_IMM || request.opcode === WRITE_WITH_IMM;
       const code = request.opcode >= WRITE ? WC_RECV_RDMA_WITH_IMM : WC_RECV;
@@ -330,7 +334,7 @@ export class Initiator {
   /** Fills the completion entry and makes it visible. */
   #publish(request: SendRequest, target: Target, position: number, opcode: number, status: number, bits: number): void {
     const i32 = target.i32;
-    const slot = target.slots + (position & target.mask) * target.stride;
+    const slot = target.slots + (position & target.mask) * SLOT_WORDS;
     const withImm = request.opcode === SEND_WITH_IMM || request.opcode === WRITE_WITH_IMM;
     const flags = bits | (withImm ? SLOT_WITH_IMM : 0) | (request.solicited ? SLOT_SOLICITED : 0);
     i32[slot + SLOT_FLAGS] = opcode | (status << 8) | (flags << 16);
@@ -480,8 +484,7 @@ export class Initiator {
       return;
     const position = target.claim(target.peer.owner);
     if (position < 0) return;
-    const slot = target.slots + (position & target.mask) * target.stride;
-    if (request.length + GRH_BYTES > target.i32[slot + SLOT_LENGTH]) {
+    if (request.length + GRH_BYTES > target.i32[target.requestAt(position) + REQUEST_LENGTH]) {
       this.#publish(request, target, position, WC_RECV, STATUS.LOC_LEN_ERR, 0);
       return;
     }
@@ -491,7 +494,7 @@ export class Initiator {
     packet.solicited = request.solicited;
     packet.snapshot = withRouteHeader(request.bytes(), this.#qp.device.gid, target.peer.gid);
     packet.length = packet.snapshot.length;
-    const moved = this.#scatter(packet, target, slot, position, 0);
+    const moved = this.#scatter(packet, target, position, 0);
     this.#publish(request, target, position, WC_RECV, moved === DONE ? 0 : STATUS.LOC_PROT_ERR, SLOT_GRH);
   }
 }

@@ -140,7 +140,7 @@ export const QP_RING_SEGMENT = 10;
 export const QP_RING_OFFSET_F64 = 6;
 /** Number of slots, a power of two. */
 export const QP_RING_DEPTH = 14;
-/** Words of one slot. */
+/** Words of one request. */
 export const QP_RING_STRIDE = 15;
 /** 1: the ring is shared (srq, UD, DCT) and slots are claimed; 0: one producer. */
 export const QP_RING_SHARED = 16;
@@ -187,15 +187,16 @@ export const KIND_PRIVATE = 2;
 export const KIND_UMR = 3;
 
 /**
- * A receive ring, in an arena segment. The receiver writes the head line and the lower line of each slot, senders the upper line.
+ * A receive ring, in an arena segment. Senders write the entries, the receiver the head and the requests.
  *
  * ```
- *   head     [ tail | smallest length | consumer | claim hint ... ]          64 B, the receiver's (the hint: senders')
- *   slot i   [ seq | flags | byteLen | imm | srcQp | qp | payload 40 B ]     64 B, the completion entry
- *            [ claim | sges | length | - | {addr f64, length, lkey} ... ]    64 B or more, the receive request
- *   slot i+1 ...
+ *   head        [ tail | smallest length | consumer | ... claim hint ]                 64 B; the hint is the senders'
+ *   entry 0     [ seq | flags | byteLen | imm | srcQp | qp | payload 40 B ]            64 B, a completion
+ *   entry 1 ... entry depth-1                                                          next to each other: a stream prefetches
+ *   request 0   [ claim | sges | length | - | {addr f64, length, lkey} ... ]           64 B or more, a receive request
+ *   request 1 ... request depth-1
  * ```
- * A slot is used by position: position p stands in slot p mod depth, is posted when p < tail, and is complete when seq is p + 1. Payloads of up to
+ * Both are used by position: position p stands at p mod depth, is posted when p < tail, and is complete when the entry's seq is p + 1. Payloads of up to
  * 40 bytes ride in the entry, and the receiver copies them out when it polls: one cache line moves and nothing else.
  */
 export const RING_HEAD_WORDS = 16;
@@ -212,17 +213,19 @@ export const SLOT_SRC_QP = 4;
 export const SLOT_QP = 5;
 export const SLOT_PAYLOAD = 6;
 export const SLOT_PAYLOAD_BYTES = 40;
-export const SLOT_CLAIM = 16;
-export const SLOT_SGES = 17;
-export const SLOT_LENGTH = 18;
+/** Words of an entry. */
+export const SLOT_WORDS = 16;
+export const REQUEST_CLAIM = 0;
+export const REQUEST_SGES = 1;
+export const REQUEST_LENGTH = 2;
 /** First element of the list; 4 words each: address (f64), length, lkey. */
-export const SLOT_SGE = 20;
+export const REQUEST_SGE = 4;
 export const SLOT_WITH_IMM = 1;
 export const SLOT_GRH = 2;
 export const SLOT_INLINE = 4;
 export const SLOT_SOLICITED = 8;
 
-/** Words of a slot for a list of this many elements: a multiple of a cache line. */
-export function slotWords(maxSge: number): number {
-  return (SLOT_SGE + maxSge * 4 + 15) & ~15;
+/** Words of a request for a list of this many elements: a multiple of a cache line. */
+export function requestWords(maxSge: number): number {
+  return (REQUEST_SGE + maxSge * 4 + 15) & ~15;
 }

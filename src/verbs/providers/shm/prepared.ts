@@ -14,6 +14,7 @@ import type { ShmCompletionQueue } from './completion-queue.js';
 import {
   C_BYTES,
   C_OPERATIONS,
+  C_RECEIVED,
   IN_ANNOUNCE,
   QP_STATE,
   SLOT_BYTES,
@@ -26,6 +27,7 @@ import {
   SLOT_SOLICITED,
   SLOT_SRC_QP,
   SLOT_WITH_IMM,
+  SLOT_WORDS,
 } from './layout.js';
 import { ShmMemoryRegion } from './memory-region.js';
 import { TSO } from './ordering.js';
@@ -172,10 +174,10 @@ export class ShmPreparedSend implements PreparedSend {
   #send(qp: ShmQueuePair, target: Target, offset: number, length: number): boolean {
     if (target.shared) return false;
     const position = target.position;
-    if (position === target.limit && !target.refill()) return false;
+    if (position === target.limit && !this.#refill(qp, target)) return false;
     if (length > target.smallest) return false;
     const i32 = target.i32;
-    const slot = target.slots + (position & target.mask) * target.stride;
+    const slot = target.slots + (position & target.mask) * SLOT_WORDS;
     const local = this.#local;
     const from = local.start + offset;
     const payload = slot + SLOT_PAYLOAD;
@@ -207,6 +209,14 @@ export class ShmPreparedSend implements PreparedSend {
     return true;
   }
 
+  /** The known receive requests are used up: looks for more. Nothing received since the last look means that this is a stream. */
+  #refill(qp: ShmQueuePair, target: Target): boolean {
+    const received = qp.f64[qp.counterAt + C_RECEIVED];
+    const streaming = received === target.receivedBefore;
+    target.receivedBefore = received;
+    return target.refillSoon(streaming);
+  }
+
   /** WRITE and READ of one piece of mapped memory. False: the ordinary way must do it, or say why not. */
   #access(qp: ShmQueuePair, target: Target, offset: number, length: number, remoteOffset: number): boolean {
     const ref = this.#usable(target);
@@ -217,7 +227,7 @@ export class ShmPreparedSend implements PreparedSend {
     if (this.#opcode === WRITE_WITH_IMM) {
       if (target.shared) return false;
       position = target.position;
-      if (position === target.limit && !target.refill()) return false;
+      if (position === target.limit && !this.#refill(qp, target)) return false;
     }
     const peer = target.peer;
     const control = peer.i32;
@@ -261,7 +271,7 @@ export class ShmPreparedSend implements PreparedSend {
 
   #immediate(qp: ShmQueuePair, target: Target, position: number, length: number): void {
     const i32 = target.i32;
-    const slot = target.slots + (position & target.mask) * target.stride;
+    const slot = target.slots + (position & target.mask) * SLOT_WORDS;
     i32[slot + SLOT_FLAGS] = WC_RECV_RDMA_WITH_IMM | ((SLOT_WITH_IMM | (this.#solicited ? SLOT_SOLICITED : 0)) << 16);
     i32[slot + SLOT_BYTES] = length;
     i32[slot + SLOT_IMM] = this.imm;

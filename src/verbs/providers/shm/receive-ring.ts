@@ -14,29 +14,32 @@ import type { Block } from './arena.js';
 import type { ShmDevice } from './device.js';
 import {
   C_COPIED_OUT,
+  C_RECEIVED,
+  C_RECEIVED_BYTES,
   IN_PID,
   IN_START_F64,
   INITIATOR_WORDS,
   INITIATORS,
+  REQUEST_CLAIM,
+  REQUEST_LENGTH,
+  REQUEST_SGE,
+  REQUEST_SGES,
   RING_CONSUMER,
   RING_HEAD_WORDS,
   RING_HINT,
   RING_SMALLEST,
   RING_TAIL,
+  requestWords,
   SLOT_BYTES,
-  SLOT_CLAIM,
   SLOT_FLAGS,
   SLOT_GRH,
   SLOT_IMM,
   SLOT_INLINE,
-  SLOT_LENGTH,
   SLOT_PAYLOAD,
   SLOT_QP,
-  SLOT_SGE,
-  SLOT_SGES,
   SLOT_SRC_QP,
   SLOT_WITH_IMM,
-  slotWords,
+  SLOT_WORDS,
 } from './layout.js';
 import type { ShmMemoryRegion, Span } from './memory-region.js';
 import { TSO } from './ordering.js';
@@ -64,11 +67,14 @@ export class ReceiveRing {
   readonly findQp: (qpNum: number) => ShmQueuePair | undefined;
   /** Set when the queue pair failed: what is posted and unused completes with WR_FLUSH_ERR. */
   flushing = false;
+  /** Set by `drain` when it stopped in front of a message that only `take` handles. */
+  unusual = false;
   readonly #device: ShmDevice;
   readonly #i32: Int32Array;
   readonly #f64: Float64Array;
   readonly #head: number;
   readonly #slots: number;
+  readonly #requests: number;
   readonly #mask: number;
   readonly #ids: Float64Array;
   /** The one element of most requests; #more holds longer lists. */
@@ -94,12 +100,13 @@ export class ReceiveRing {
     this.shared = shared;
     this.findQp = findQp;
     this.depth = limit <= 1 ? 1 : 1 << (32 - Math.clz32(limit - 1));
-    this.stride = slotWords(maxSge);
-    this.block = device.arena.take((RING_HEAD_WORDS + this.depth * this.stride) * 4);
+    this.stride = requestWords(maxSge);
+    this.block = device.arena.take((RING_HEAD_WORDS + this.depth * (SLOT_WORDS + this.stride)) * 4);
     this.#i32 = this.block.segment.i32;
     this.#f64 = this.block.segment.f64;
     this.#head = this.block.offset >> 2;
     this.#slots = this.#head + RING_HEAD_WORDS;
+    this.#requests = this.#slots + this.depth * SLOT_WORDS;
     this.#mask = this.depth - 1;
     this.#ids = new Float64Array(this.depth);
     this.#regions = new Array(this.depth).fill(undefined);
@@ -146,7 +153,7 @@ export class ReceiveRing {
       return { region, offset, length: sge.length };
     });
     const index = this.#tail & this.#mask;
-    const slot = this.#slots + index * this.stride;
+    const request = this.#requests + index * this.stride;
     const single = elements.length === 1 && elements[0].region.kind !== 'umr';
     this.#ids[index] = wr.id ?? 0;
     this.#regions[index] = single ? elements[0].region : undefined;
@@ -155,10 +162,12 @@ export class ReceiveRing {
     let length = 0;
     for (let i = 0; i < elements.length; i++) {
       const { region, offset, length: bytes } = elements[i];
-      this.#writeElement(slot, i, region.addr + offset, bytes, region.lkey);
+      this.#writeElement(request, i, region.addr + offset, bytes, region.lkey);
       length += bytes;
     }
-    this.#publish(slot, elements.length, length);
+    this.#i32[request + REQUEST_SGES] = elements.length;
+    this.#i32[request + REQUEST_LENGTH] = length;
+    this.#publish(request, length);
   }
 
   /** Posts one element without checks beyond the queue's room: the caller has checked the range. */
@@ -169,47 +178,111 @@ export class ReceiveRing {
       });
     }
     const index = this.#tail & this.#mask;
-    const slot = this.#slots + index * this.stride;
+    const request = this.#requests + index * this.stride;
     this.#ids[index] = id;
-    this.#regions[index] = region;
-    this.#offsets[index] = offset;
-    this.#more[index] = undefined;
-    this.#writeElement(slot, 0, region.addr + offset, length, region.lkey);
-    this.#publish(slot, 1, length);
+    // A loop that posts its buffers round and round finds the request in place.
+    if (this.#regions[index] !== region || this.#offsets[index] !== offset || this.#i32[request + REQUEST_LENGTH] !== length) {
+      this.#regions[index] = region;
+      this.#offsets[index] = offset;
+      this.#more[index] = undefined;
+      this.#writeElement(request, 0, region.addr + offset, length, region.lkey);
+      this.#i32[request + REQUEST_SGES] = 1;
+      this.#i32[request + REQUEST_LENGTH] = length;
+    }
+    this.#publish(request, length);
   }
 
-  #writeElement(slot: number, i: number, address: number, length: number, lkey: number): void {
-    const at = slot + SLOT_SGE + i * 4;
+  #writeElement(request: number, i: number, address: number, length: number, lkey: number): void {
+    const at = request + REQUEST_SGE + i * 4;
     this.#f64[at >> 1] = address;
     this.#i32[at + 2] = length;
     this.#i32[at + 3] = lkey;
   }
 
-  #publish(slot: number, count: number, length: number): void {
+  #publish(request: number, length: number): void {
     const i32 = this.#i32;
-    i32[slot + SLOT_SGES] = count;
-    i32[slot + SLOT_LENGTH] = length;
     if (length < this.#smallest) {
       this.#smallest = length;
       i32[this.#head + RING_SMALLEST] = length;
     }
     if (this.shared) {
       this.#taken[this.#tail & this.#mask] = 0;
-      Atomics.store(i32, slot + SLOT_CLAIM, claimWord(this.#tail, this.depth));
+      Atomics.store(i32, request + REQUEST_CLAIM, claimWord(this.#tail, this.depth));
     }
     this.#tail = (this.#tail + 1) | 0;
-    Atomics.store(i32, this.#head + RING_TAIL, this.#tail);
+    if (TSO) i32[this.#head + RING_TAIL] = this.#tail;
+    else Atomics.store(i32, this.#head + RING_TAIL, this.#tail);
   }
 
   /** Whether `take` would return something. */
   isReady(): boolean {
     if (this.shared) return this.#findShared() >= 0;
     const position = this.#consumer;
-    if (this.#i32[this.#slots + (position & this.#mask) * this.stride] === ((position + 1) | 0)) return true;
+    if (this.#i32[this.#slots + (position & this.#mask) * SLOT_WORDS] === ((position + 1) | 0)) return true;
     return this.flushing && position !== this.#tail;
   }
 
-  /** Takes the next completion into entry n. Returns the queue pair it belongs to, or undefined when there is none. */
+  /**
+   * Takes ordinary messages of a private ring, as many as fit, and returns the new count. Stops in front of one that is none (`unusual`): an error, or a
+   * buffer that is gone. `counters`: where the completion queue counts.
+   */
+  drain(wcs: WorkCompletions, start: number, counters: number): number {
+    const i32 = this.#i32;
+    const mask = this.#mask;
+    let position = this.#consumer;
+    this.unusual = false;
+    if (i32[this.#slots + (position & mask) * SLOT_WORDS] !== ((position + 1) | 0)) return start;
+    const qp = this.qp as ShmQueuePair;
+    const number = qp.qpNum;
+    const { capacity, id, opcode, byteLen, qpNum } = wcs;
+    let n = start;
+    let bytes = 0;
+    let copied = 0;
+    while (n < capacity) {
+      const index = position & mask;
+      const slot = this.#slots + index * SLOT_WORDS;
+      // A plain load is a hint that costs nothing; the atomic one orders the entry's other words behind it.
+      if (i32[slot] !== ((position + 1) | 0)) break;
+      if (!TSO) Atomics.load(i32, slot);
+      const flags = i32[slot + SLOT_FLAGS];
+      const length = i32[slot + SLOT_BYTES];
+      if ((flags & 0xff00) !== 0) {
+        this.unusual = true;
+        break;
+      }
+      if (flags & (SLOT_INLINE << 16) && length > 0) {
+        if (!this.#copyOut(slot, index, length)) {
+          this.unusual = true;
+          break;
+        }
+        copied += length;
+      }
+      id[n] = this.#ids[index];
+      opcode[n] = flags;
+      byteLen[n] = length;
+      qpNum[n] = number;
+      if (flags & (SLOT_WITH_IMM << 16)) {
+        wcs.rare = true;
+        wcs.flags[n] = SLOT_WITH_IMM;
+        wcs.imm[n] = i32[slot + SLOT_IMM];
+      }
+      bytes += length;
+      position = (position + 1) | 0;
+      n++;
+    }
+    this.#consumer = position;
+    i32[this.#head + RING_CONSUMER] = position;
+    const f64 = qp.f64;
+    const at = qp.counterAt;
+    f64[at + C_RECEIVED] += n - start;
+    f64[at + C_RECEIVED_BYTES] += bytes;
+    f64[at + C_COPIED_OUT] += copied;
+    f64[counters] += n - start;
+    f64[counters + 1] += bytes;
+    return n;
+  }
+
+  /** Takes the next completion into entry n, whatever it is. Returns the queue pair it belongs to, or undefined when there is none. */
   take(wcs: WorkCompletions, n: number): ShmQueuePair | undefined {
     let position = this.#consumer;
     const i32 = this.#i32;
@@ -219,13 +292,14 @@ export class ReceiveRing {
       position = (this.#consumer + found) | 0;
     }
     const index = position & this.#mask;
-    const slot = this.#slots + index * this.stride;
+    const slot = this.#slots + index * SLOT_WORDS;
     // A plain load is a hint that costs nothing; the atomic one orders the entry's other words behind it.
     if (i32[slot] !== ((position + 1) | 0)) return this.flushing ? this.#flush(wcs, n) : undefined;
     if (!TSO) Atomics.load(i32, slot);
     const flags = i32[slot + SLOT_FLAGS];
     const byteLen = i32[slot + SLOT_BYTES];
     const qp = this.qp ?? this.findQp(i32[slot + SLOT_QP]);
+    wcs.rare = true;
     wcs.id[n] = this.#ids[index];
     wcs.opcode[n] = flags & 0xff;
     wcs.status[n] = (flags >>> 8) & 0xff;
@@ -291,6 +365,7 @@ export class ReceiveRing {
   #flush(wcs: WorkCompletions, n: number): ShmQueuePair | undefined {
     const qp = this.qp;
     if (this.#consumer === this.#tail || qp === undefined) return undefined;
+    wcs.rare = true;
     wcs.id[n] = this.#ids[this.#consumer & this.#mask];
     wcs.opcode[n] = WC_RECV;
     wcs.status[n] = STATUS.WR_FLUSH_ERR;
@@ -315,9 +390,9 @@ export class ReceiveRing {
       const position = (this.#consumer + ahead) | 0;
       const index = position & this.#mask;
       if (this.#taken[index] === 1) continue;
-      const slot = this.#slots + index * this.stride;
+      const slot = this.#slots + index * SLOT_WORDS;
       if (Atomics.load(i32, slot) === ((position + 1) | 0)) return ahead;
-      if (Atomics.load(i32, slot + SLOT_CLAIM) !== claimWord(position, this.depth)) {
+      if (Atomics.load(i32, this.#requestAt(position) + REQUEST_CLAIM) !== claimWord(position, this.depth)) {
         if (waiting < 0) waiting = position;
       } else if (ahead >= claimed) {
         break;
@@ -330,17 +405,23 @@ export class ReceiveRing {
     return -1;
   }
 
+  #requestAt(position: number): number {
+    return this.#requests + (position & this.#mask) * this.stride;
+  }
+
   /** Frees the claim of a process that died before it finished. */
   #takeBack(position: number): void {
     const i32 = this.#i32;
-    const slot = this.#slots + (position & this.#mask) * this.stride;
-    const claim = Atomics.load(i32, slot + SLOT_CLAIM);
+    const slot = this.#slots + (position & this.#mask) * SLOT_WORDS;
+    const claim = Atomics.load(i32, this.#requestAt(position) + REQUEST_CLAIM);
     const at = INITIATORS + ((claim & 0xfff) - 1) * INITIATOR_WORDS;
     const { i32: control, f64 } = this.#device;
     const stat = this.#device.door.addon.processStat(control[at + IN_PID]);
     if (stat && stat[0] === f64[(at >> 1) + IN_START_F64]) return;
     if (Atomics.load(i32, slot) === ((position + 1) | 0)) return;
-    if (Atomics.compareExchange(i32, slot + SLOT_CLAIM, claim, claimWord(position, this.depth)) === claim) {
+    if (
+      Atomics.compareExchange(i32, this.#requestAt(position) + REQUEST_CLAIM, claim, claimWord(position, this.depth)) === claim
+    ) {
       const hint = this.#head + RING_HINT;
       const now = Atomics.load(i32, hint);
       if (((now - position) | 0) > 0) Atomics.compareExchange(i32, hint, now, position);
@@ -353,9 +434,9 @@ export class ReceiveRing {
     let busy = false;
     for (let position = this.#consumer; position !== this.#tail; position = (position + 1) | 0) {
       if (this.#taken[position & this.#mask] === 1) continue;
-      const slot = this.#slots + (position & this.#mask) * this.stride;
+      const slot = this.#slots + (position & this.#mask) * SLOT_WORDS;
       const free = claimWord(position, this.depth);
-      const before = Atomics.compareExchange(i32, slot + SLOT_CLAIM, free, free | 0xfff);
+      const before = Atomics.compareExchange(i32, this.#requestAt(position) + REQUEST_CLAIM, free, free | 0xfff);
       if (before !== free && before !== (free | 0xfff) && Atomics.load(i32, slot) !== ((position + 1) | 0)) {
         busy = true;
         this.#takeBack(position);
@@ -379,7 +460,7 @@ export class ReceiveRing {
   /** Empties the ring for a new life of its queue pair. */
   reset(): void {
     const i32 = this.#i32;
-    i32.fill(0, this.#head, this.#slots + this.depth * this.stride);
+    i32.fill(0, this.#head, this.#requests + this.depth * this.stride);
     this.#consumer = 0;
     this.#tail = 0;
     this.#smallest = 0x7fffffff;

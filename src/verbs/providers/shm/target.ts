@@ -34,17 +34,23 @@ import {
   QP_TYPE,
   QP_WORDS,
   QPS,
+  REQUEST_CLAIM,
   RING_CONSUMER,
   RING_HEAD_WORDS,
   RING_HINT,
   RING_SMALLEST,
   RING_TAIL,
-  SLOT_CLAIM,
+  SLOT_WORDS,
 } from './layout.js';
 import type { Peer } from './peer.js';
 import { claimWord } from './receive-ring.js';
 
 const NO_WORDS = new Int32Array(0);
+/** Looks at the tail before a sender gives up waiting, and steps of arithmetic between two looks: about a microsecond in all. */
+const LOOKS = 40;
+const PAUSE = 24;
+/** Requests that a streaming sender waits for at most. */
+const LARGEST_BATCH = 16;
 
 export class Target {
   readonly peer: Peer;
@@ -67,7 +73,9 @@ export class Target {
   u8: Uint8Array = new Uint8Array(0);
   ringAddress = 0;
   head = 0;
+  /** First entry, first request. */
   slots = 0;
+  requests = 0;
   depth = 1;
   mask = 0;
   stride = 0;
@@ -79,6 +87,9 @@ export class Target {
   /** Next position, and the first one that is not known to be posted (private rings). */
   position = 0;
   limit = 0;
+  #batch = 8;
+  /** Receives counted when the ring was last looked at: unchanged means a one-way stream. */
+  receivedBefore = -1;
   /** No request posted below `limit` is shorter. */
   smallest = 0;
 
@@ -123,6 +134,7 @@ export class Target {
     this.ringAddress = segment.address;
     this.head = offset >> 2;
     this.slots = this.head + RING_HEAD_WORDS;
+    this.requests = this.slots + depth * SLOT_WORDS;
     this.depth = depth;
     this.mask = depth - 1;
     this.limit = this.position;
@@ -157,13 +169,39 @@ export class Target {
     return false;
   }
 
+  /**
+   * The same for a sender in a hurry: waits about a microsecond for a receiver that is busy reposting, which is cheaper than making a request that waits.
+   * In a stream it waits for several requests at once, because every look takes the line away from the receiver that writes it; how many is learned.
+   */
+  refillSoon(streaming: boolean): boolean {
+    const i32 = this.i32;
+    const tail = this.head + RING_TAIL;
+    const wanted = streaming ? this.#batch : 1;
+    for (let look = 0; look < LOOKS; look++) {
+      if (((i32[tail] - this.position) | 0) >= wanted) {
+        if (streaming && this.#batch < LARGEST_BATCH) this.#batch++;
+        return this.refill();
+      }
+      let pause = look;
+      for (let i = 0; i < PAUSE; i++) pause = Math.imul(pause, 3) + 1;
+      if (pause === 0x5f3759df) return false; // never; keeps the pause from being optimized away
+    }
+    this.#batch = (this.#batch >> 1) | 1;
+    return this.refill();
+  }
+
+  /** Word index of the request at a position. */
+  requestAt(position: number): number {
+    return this.requests + (position & this.mask) * this.stride;
+  }
+
   /** Claims the next posted slot of a shared ring for an owner. Returns its position, or -1 as "receiver not ready". */
   claim(owner: number): number {
     const i32 = this.i32;
     const hint = this.head + RING_HINT;
     const tail = Atomics.load(i32, this.head + RING_TAIL);
     for (let position = Atomics.load(i32, hint); ((tail - position) | 0) > 0; position = (position + 1) | 0) {
-      const at = this.slots + (position & this.mask) * this.stride + SLOT_CLAIM;
+      const at = this.requestAt(position) + REQUEST_CLAIM;
       const free = claimWord(position, this.depth);
       if (Atomics.load(i32, at) !== free || Atomics.compareExchange(i32, at, free, free | owner) !== free) continue;
       for (;;) {

@@ -87,6 +87,7 @@ export class SimCompletionQueue extends CompletionQueue {
       wcs.qpNum[n] = this.qpNum[i];
       wcs.srcQp[n] = this.srcQp[i];
       wcs.flags[n] = this.flags[i];
+      wcs.rare = true;
       wcs.causeId[n] = this.causeIds[i];
       this.head = (this.head + 1) | 0;
     }
