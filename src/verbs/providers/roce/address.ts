@@ -1,0 +1,121 @@
+/**
+ * Where a RoCEv2 device is: an IP address, which is its GID, and a UDP port. 4791 is the one that kernels and hardware use; another port
+ * lets several devices share an address, and travels in the address vector.
+ */
+
+import { readFileSync } from 'node:fs';
+import { isIPv4, isIPv6 } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { VerbsError } from '../../errors.js';
+import { type AddressVector, PATH_MTUS } from '../../qp-state.js';
+import { addressOfGid, gidOfAddress } from '../../transport/cm-ip.js';
+
+/** The port of RoCEv2. */
+export const ROCE_PORT = 4791;
+
+/** Ports from here on are what other implementations send from, to spread flows; answers to those go to `ROCE_PORT`. */
+const FIRST_FLOW_PORT = 0xc000;
+
+/** Bytes of a packet that are not payload, at most: IPv6, UDP, BTH, the longest extension headers, ICRC. */
+const OVERHEAD_BYTES = 40 + 8 + 12 + 28 + 4 + 4;
+
+/** What 'roce:...' names. */
+export interface LocalAddress {
+  /** Numeric, with a scope number for link-local IPv6. */
+  readonly host: string;
+  /** 0: 4791 when it is free, else any. */
+  readonly port: number;
+  /** The largest path MTU that fits the interface, bytes. */
+  readonly mtu: number;
+}
+
+/** The bytes of a numeric IP address, 4 or 16; undefined when it is none. */
+export function parseIp(text: string): Uint8Array | undefined {
+  if (isIPv4(text)) return Uint8Array.from(text.split('.'), Number);
+  const bare = text.split('%')[0];
+  if (!isIPv6(bare)) return undefined;
+  const dotted = /^(.*:)([\d.]+)$/.exec(bare);
+  const tail = dotted && isIPv4(dotted[2]) ? (parseIp(dotted[2]) as Uint8Array) : undefined;
+  const hex =
+    dotted && tail ? `${dotted[1]}${((tail[0] << 8) | tail[1]).toString(16)}:${((tail[2] << 8) | tail[3]).toString(16)}` : bare;
+  const [front, back] = hex
+    .split('::')
+    .map((part) => (part === '' ? [] : part.split(':').map((word) => Number.parseInt(word, 16))));
+  const words = back === undefined ? front : [...front, ...Array<number>(8 - front.length - back.length).fill(0), ...back];
+  return Uint8Array.from(words.flatMap((word) => [word >> 8, word & 255]));
+}
+
+/** The text of 4 or 16 address bytes. */
+export function ipText(bytes: Uint8Array): string {
+  if (bytes.length === 4) return [...bytes].join('.');
+  const words: string[] = [];
+  for (let i = 0; i < 16; i += 2) words.push(((bytes[i] << 8) | bytes[i + 1]).toString(16));
+  return words
+    .join(':')
+    .replace(/\b0(:0)+\b/, ':')
+    .replace(/:{3,}/, '::');
+}
+
+/** The GID of an IP address as address vectors carry it: IPv6 text, IPv4 as ::ffff:a.b.c.d. */
+export function gidText(address: Uint8Array): string {
+  return address.length === 4 ? `::ffff:${ipText(address)}` : ipText(address);
+}
+
+/** The address and port that an address vector names. Throws VERBS_INVALID for what is none. */
+export function endOf(av: AddressVector): { address: Uint8Array; port: number } {
+  const gid = typeof av?.gid === 'string' ? parseIp(av.gid) : undefined;
+  const port = av?.port ?? ROCE_PORT;
+  if (gid === undefined) {
+    throw new VerbsError('VERBS_INVALID', `'${String(av?.gid)}' is no GID: give the av of a peer's address()`);
+  }
+  if (!Number.isInteger(port) || port < 1 || port > 65535) {
+    throw new VerbsError('VERBS_INVALID', `port must be 1 to 65535: got ${String(port)}`);
+  }
+  return { address: addressOfGid(gidOfAddress(gid)), port };
+}
+
+/** Where an answer goes to a packet that came from a port. */
+export function answerPort(sourcePort: number): number {
+  return sourcePort >= FIRST_FLOW_PORT ? ROCE_PORT : sourcePort;
+}
+
+function mtuOf(name: string): number {
+  let bytes = 1500;
+  try {
+    bytes = Number(readFileSync(`/sys/class/net/${name}/mtu`, 'utf8'));
+  } catch {
+    // Not every container shows its interfaces; Ethernet's MTU is what every path carries.
+  }
+  return [...PATH_MTUS].reverse().find((mtu) => mtu + OVERHEAD_BYTES <= bytes) ?? PATH_MTUS[0];
+}
+
+/**
+ * Reads 'eth0', '10.0.0.1', '10.0.0.1:5000', '[fd00::1]:5000', 'eth0:5000', or nothing for the loopback. Throws VERBS_NO_DEVICE with what
+ * there is instead.
+ */
+export function localAddress(text: string | undefined): LocalAddress {
+  const match = /^\[?([^\]]*?)\]?(?::(\d+))?$/.exec(text ?? '127.0.0.1');
+  const whole = text !== undefined && isIPv6(text) ? text : undefined;
+  const where = whole ?? match?.[1] ?? '';
+  const port = whole ? 0 : Number(match?.[2] ?? 0);
+  if (port >= FIRST_FLOW_PORT) {
+    throw new VerbsError('VERBS_INVALID', `port ${port} is one that others send from: take one below ${FIRST_FLOW_PORT}`);
+  }
+  const interfaces = networkInterfaces();
+  const wanted = parseIp(where);
+  for (const [name, addresses = []] of Object.entries(interfaces)) {
+    const usable = [...addresses].sort((a, b) => a.family.localeCompare(b.family));
+    const found = wanted
+      ? usable.find(({ address }) => Buffer.compare(parseIp(address) ?? new Uint8Array(), wanted) === 0)
+      : name === where
+        ? usable[0]
+        : undefined;
+    if (found === undefined) continue;
+    const host = found.family === 'IPv6' && found.scopeid ? `${found.address}%${found.scopeid}` : found.address;
+    return { host, port, mtu: mtuOf(name) };
+  }
+  // All of 127.0.0.0/8 is this host, listed or not.
+  if (wanted?.length === 4 && wanted[0] === 127) return { host: where, port, mtu: mtuOf('lo') };
+  const known = Object.entries(interfaces).map(([name, list]) => `${name} (${list?.map((a) => a.address).join(', ')})`);
+  throw new VerbsError('VERBS_NO_DEVICE', `no interface or address '${where}': this host has ${known.join('; ')}`);
+}

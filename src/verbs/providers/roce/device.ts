@@ -1,0 +1,568 @@
+/**
+ * A RoCEv2 device in the program's thread: objects, numbers and addresses. The socket and the transport live in the engine's thread
+ * (engine.ts); this side posts into shared queues, takes completions out of shared rings, and gives commands when objects are made,
+ * changed or closed.
+ *
+ *     program's thread                                     engine's thread
+ *     QueuePair.postSend ──> send queue, doorbell ──────>  RcEndpoint, UdEndpoint, ...  <──> socket
+ *     CompletionQueue.poll <── completion ring <─────────  completions
+ *     call(command) ────────────────────────────────────>  execute     (waits for the answer)
+ *     progress() <── notices <───────────────────────────  states, events, connection management
+ */
+
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { constants } from 'node:os';
+import { basename } from 'node:path';
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import type { CompletionThread, CqInit } from '../../completion-queue.js';
+import { CompletionChannel } from '../../completion-queue.js';
+import type { Connection, ConnectOptions, Listener } from '../../connection.js';
+import type {
+  AllocOptions,
+  AsyncEvent,
+  AsyncEventType,
+  Capabilities,
+  Counters,
+  Device,
+  DeviceOptions,
+  MapFileOptions,
+} from '../../device.js';
+import { VerbsError } from '../../errors.js';
+import type { MemoryKind } from '../../memory-region.js';
+import type { QueuePair } from '../../queue-pair.js';
+import { RegionTable } from '../../transport/region-table.js';
+import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
+import { type Door, openDoor, systemError } from '../shm/door.js';
+import { createSegment, Segment } from '../shm/segment.js';
+import { gidText, type LocalAddress, parseIp, ROCE_PORT } from './address.js';
+import { RoceCompletionQueue } from './completion-queue.js';
+import { ConnectionManager } from './connection-manager.js';
+import { RoceCounters } from './counters.js';
+import type { RoceMemoryRegion } from './memory-region.js';
+import type { Answer, Command, EngineData, Notice } from './messages.js';
+import { RoceProtectionDomain } from './protection-domain.js';
+import type { RoceQueuePair } from './queue-pair.js';
+import { MAX_QUEUE_PAIRS, Switchboard } from './switchboard.js';
+
+/** What the kernel is asked to queue; it grants what its limit allows. */
+const BUFFER_BYTES = 8 << 20;
+/** Longest busy wait of the engine, microseconds. */
+const SPIN_US = 20;
+/** Longest wait for the engine's answer. It never waits for the program, so this is a failure. */
+const ANSWER_MS = 20_000;
+const MIN_WINDOW = 16;
+const MAX_WINDOW = 256;
+const PAGE = 4096;
+/** Queue pair numbers below are for management; the ones from 0x800000 on are the engine's. */
+const FIRST_NUMBER = 16;
+const LAST_NUMBER = 0x7fffff;
+/** Addresses of indexed and strided regions: where no memory is. */
+const FIRST_ADDRESS = 2 ** 48;
+/** Other ports are tried in this range; above are those that others send from. */
+const FIRST_PORT = 20_000;
+const PORTS = 12_768;
+
+const EVENT_WORDS: Readonly<Partial<Record<AsyncEventType, string>>> = {
+  QP_REQ_ERR: 'the peer sent a request that this queue pair refused as invalid; the queue pair went to the error state',
+  QP_ACCESS_ERR: 'the peer used a key, range or right that it does not have; the queue pair went to the error state',
+  SQ_DRAINED: 'the send queue is drained: everything posted before is complete',
+};
+
+/** A wait in progress. */
+export interface Waiter<T> {
+  resolve(value: T): void;
+  reject(error: unknown): void;
+}
+
+const open = new Set<RoceDevice>();
+
+function closeAll(): void {
+  for (const device of [...open]) device.close();
+}
+
+export class RoceDevice implements Device {
+  readonly provider = 'roce';
+  readonly name: string;
+  readonly gid: string;
+  /** The IP address, 4 or 16 bytes. */
+  readonly address: Uint8Array;
+  /** UDP port. Only 4791 reaches kernels and hardware. */
+  readonly port: number;
+  readonly capabilities: Capabilities;
+  readonly regions = new RegionTable();
+  readonly door: Door;
+  isClosed = false;
+  private readonly board: Switchboard;
+  private readonly datagram: number;
+  private readonly bell: number;
+  private readonly commands: MessagePort;
+  private readonly notices: MessagePort;
+  private readonly worker: Worker;
+  private readonly queuePairs = new Map<number, RoceQueuePair>();
+  private readonly freeSlots: number[] = [];
+  private readonly pds: RoceProtectionDomain[] = [];
+  private readonly cqs = new Map<number, RoceCompletionQueue>();
+  private readonly memories = new Map<ArrayBuffer, MemoryKind>();
+  private readonly readOnly = new WeakSet<ArrayBuffer>();
+  private readonly addresses = new WeakMap<ArrayBuffer, number>();
+  private readonly registered = new Map<number, RoceMemoryRegion>();
+  private readonly events: AsyncEvent[] = [];
+  private readonly eventWaiters = new Set<Waiter<AsyncEvent>>();
+  private manager: ConnectionManager | undefined;
+  private lastCounters = new RoceCounters();
+  private slots = 0;
+  private nextNumber = FIRST_NUMBER;
+  private nextAddress = FIRST_ADDRESS;
+  private nextId = 0;
+  private holds = 0;
+
+  /** Opens a socket and starts the engine. Throws VERBS_INVALID, VERBS_BUSY when the port is taken, VERBS_SYSTEM. */
+  static async open(local: LocalAddress, options: DeviceOptions): Promise<RoceDevice> {
+    for (const name of Object.keys(options)) {
+      if (name !== 'name') throw new VerbsError('VERBS_INVALID', `the roce provider has no option '${name}': it has name`);
+    }
+    const device = new RoceDevice(local, options.name ?? basename(process.argv[1] ?? 'node'));
+    try {
+      await device.started();
+    } catch (error) {
+      device.close();
+      throw error;
+    }
+    return device;
+  }
+
+  private constructor(local: LocalAddress, name: string) {
+    this.name = name;
+    this.door = openDoor();
+    const { addon } = this.door;
+    this.datagram = openSocket(this.door, local);
+    this.port = addon.datagramPort(this.datagram);
+    this.address = parseIp(local.host) as Uint8Array;
+    this.gid = gidText(this.address);
+    const board = Switchboard.make();
+    this.board = new Switchboard(board);
+    const bell = addon.bellOpen(() => this.rang());
+    if (typeof bell === 'number') throw systemError(bell, 'cannot make a bell');
+    this.bell = bell[0];
+    const commands = new MessageChannel();
+    const notices = new MessageChannel();
+    this.commands = commands.port1;
+    this.notices = notices.port1;
+    // As the kernel counts, a packet takes about twice its bytes; all of the window must fit the peer's queue, which is like this one.
+    const window = Math.floor(addon.datagramBuffer(this.datagram) / (2 * (local.mtu + 768)));
+    const data: EngineData = {
+      datagram: this.datagram,
+      address: this.address,
+      port: this.port,
+      mtu: local.mtu,
+      window: Math.max(MIN_WINDOW, Math.min(MAX_WINDOW, window)),
+      board,
+      bell: bell[1],
+      spinUs: SPIN_US,
+      seed: Math.floor(Math.random() * 2 ** 32),
+    };
+    this.worker = new Worker(new URL('./engine-thread.js', import.meta.url), {
+      name: `roce ${name}`,
+      execArgv: [],
+      workerData: { data, commands: commands.port2, notices: notices.port2 },
+      transferList: [commands.port2, notices.port2],
+    });
+    this.capabilities = {
+      qpTypes: ['RC', 'UC', 'UD', 'DCI', 'DCT'],
+      maxInline: 4096,
+      maxSge: 64,
+      maxMessage: MAX_MESSAGE_BYTES,
+      maxQpWr: 65536,
+      mtu: local.mtu,
+      atomics: 'global',
+      srq: true,
+      multicast: false,
+      dc: true,
+      onDemand: true,
+      umr: true,
+      memoryWindows: false,
+      privateMemory: true,
+      mappedFiles: true,
+      directAccess: false,
+      peerDeath: false,
+      virtualTime: false,
+    };
+    if (open.size === 0) process.on('exit', closeAll);
+    open.add(this);
+  }
+
+  private async started(): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.worker.once('message', () => resolve());
+      this.worker.once('error', reject);
+      this.worker.once('exit', () => reject(new VerbsError('VERBS_SYSTEM', 'the thread of the RoCE engine ended at once')));
+    });
+    this.worker.removeAllListeners();
+    this.worker.on('error', () => {});
+    this.worker.unref();
+  }
+
+  assertOpen(): void {
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
+  }
+
+  // ---- the engine ----
+
+  /** Gives the engine a command and waits for its answer. Throws VERBS_INVALID with the engine's words. */
+  call(command: Command): unknown {
+    this.assertOpen();
+    const { board } = this;
+    let seen = board.answers;
+    this.commands.postMessage(command);
+    if (board.announceCommand()) this.wake();
+    for (;;) {
+      const received = receiveMessageOnPort(this.commands);
+      if (received) {
+        const answer = received.message as Answer;
+        if ('error' in answer) throw new VerbsError('VERBS_INVALID', answer.error);
+        return answer.value;
+      }
+      if (board.isDead || !board.awaitAnswer(seen, ANSWER_MS)) {
+        throw new VerbsError(
+          'VERBS_SYSTEM',
+          "the device's engine does not answer: see its DEVICE_FATAL event, and open a new device",
+        );
+      }
+      seen = board.answers;
+    }
+  }
+
+  /** Tells the engine that a queue pair has requests. */
+  ring(slot: number): void {
+    if (this.board.ringDoorbell(slot)) this.wake();
+  }
+
+  private wake(): void {
+    this.door.command[0] = this.datagram;
+    this.door.addon.datagramWake();
+  }
+
+  /** Takes what the engine has told. */
+  progress(): void {
+    if (this.isClosed || this.board.takeNotices() === 0) return;
+    for (let received = receiveMessageOnPort(this.notices); received; received = receiveMessageOnPort(this.notices)) {
+      this.noticed(received.message as Notice);
+    }
+  }
+
+  private noticed(notice: Notice): void {
+    switch (notice.kind) {
+      case 'state':
+        this.queuePairs.get(notice.qpNum)?.entered(notice.state, notice.epoch);
+        return;
+      case 'event': {
+        const { type, qpNum } = notice;
+        const peer = qpNum === undefined ? undefined : this.queuePairs.get(qpNum)?.peerName;
+        const words = notice.words ?? EVENT_WORDS[type] ?? type;
+        this.raise({ type, words, ...(qpNum !== undefined && { qpNum }), ...(peer !== undefined && { peer }) });
+        return;
+      }
+      case 'invalidated':
+        this.regions.revoke(notice.key);
+        return;
+      default:
+        this.manager?.noticed(notice);
+    }
+  }
+
+  /** The engine rang: somebody sleeps, or sleeps no longer. */
+  private rang(): void {
+    if (this.isClosed) return;
+    this.board.hearBell();
+    this.progress();
+    for (const cq of [...this.cqs.values()]) cq.rang();
+  }
+
+  /** Keeps the process alive while somebody waits. */
+  hold(on: boolean): void {
+    this.holds += on ? 1 : -1;
+    if (!this.isClosed) this.door.addon.bellHold(this.bell, this.holds > 0 ? 1 : 0);
+  }
+
+  // ---- objects ----
+
+  allocPd(): RoceProtectionDomain {
+    this.assertOpen();
+    const pd = new RoceProtectionDomain(this, this.pds.length + 1);
+    this.pds.push(pd);
+    return pd;
+  }
+
+  createCq(init: CqInit = {}): RoceCompletionQueue {
+    this.assertOpen();
+    const cq = new RoceCompletionQueue(this, init);
+    this.cqs.set(cq.number, cq);
+    return cq;
+  }
+
+  forget(cq: RoceCompletionQueue): void {
+    this.cqs.delete(cq.number);
+  }
+
+  /** A number for an object of the engine. */
+  newId(): number {
+    this.nextId++;
+    return this.nextId;
+  }
+
+  createCompletionChannel(): CompletionChannel {
+    this.assertOpen();
+    return new CompletionChannel();
+  }
+
+  createCompletionThread(): CompletionThread {
+    throw new VerbsError('VERBS_UNSUPPORTED', 'a RoCE device has a thread of its own already: it makes the completions');
+  }
+
+  adoptQueuePair(qp: RoceQueuePair): { slot: number; qpNum: number } {
+    const slot = this.freeSlots.pop() ?? this.slots++;
+    if (slot >= MAX_QUEUE_PAIRS) {
+      this.slots--;
+      throw new VerbsError('VERBS_NO_MEMORY', `a RoCE device has at most ${MAX_QUEUE_PAIRS} queue pairs: close some`);
+    }
+    do this.nextNumber = this.nextNumber >= LAST_NUMBER ? FIRST_NUMBER : this.nextNumber + 1;
+    while (this.queuePairs.has(this.nextNumber));
+    this.queuePairs.set(this.nextNumber, qp);
+    return { slot, qpNum: this.nextNumber };
+  }
+
+  releaseQueuePair(slot: number, qpNum: number): void {
+    this.queuePairs.delete(qpNum);
+    this.freeSlots.push(slot);
+  }
+
+  queuePair(qpNum: number): RoceQueuePair | undefined {
+    return this.queuePairs.get(qpNum);
+  }
+
+  // ---- memory ----
+
+  alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
+    this.assertOpen();
+    if (!Number.isInteger(byteLength) || byteLength < 1) {
+      throw new VerbsError('VERBS_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
+    }
+    const unit = options.hugePages ? 2 << 20 : PAGE;
+    const segment = createSegment(this.door, 'verbena-roce', Math.ceil(byteLength / unit) * unit, options);
+    const memory = this.door.addon.view(segment.mapping, 0, byteLength);
+    segment.close(this.door);
+    this.memories.set(memory, 'arena');
+    return memory;
+  }
+
+  free(memory: ArrayBuffer): void {
+    if (!this.memories.has(memory)) return;
+    for (const region of this.registered.values()) {
+      if (region.bytes.buffer === memory && region.kind !== 'umr') {
+        throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister it first');
+      }
+    }
+    this.memories.delete(memory);
+  }
+
+  mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
+    this.assertOpen();
+    const { writable = false, offset = 0 } = options;
+    if (!Number.isInteger(offset) || offset < 0 || offset % PAGE !== 0) {
+      throw new VerbsError('VERBS_INVALID', `offset must be a multiple of ${PAGE}: got ${String(offset)}`);
+    }
+    let fd: number;
+    try {
+      fd = openSync(path, writable ? 'r+' : 'r');
+    } catch (cause) {
+      throw new VerbsError('VERBS_SYSTEM', `cannot open ${path}: ${(cause as Error).message}`, { cause });
+    }
+    try {
+      const { size } = fstatSync(fd);
+      const length = options.length ?? size - offset;
+      if (!(Number.isInteger(length) && length >= 1 && offset + length <= size)) {
+        throw new VerbsError(
+          'VERBS_INVALID',
+          `${path} has ${size} bytes: bytes ${offset} to ${offset + length} are not all there`,
+        );
+      }
+      const segment = new Segment(this.door, fd, offset, length, writable, false);
+      segment.close(this.door);
+      this.memories.set(segment.buffer, 'file');
+      if (!writable) this.readOnly.add(segment.buffer);
+      return segment.buffer;
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  directAccess(): Uint8Array {
+    throw new VerbsError('VERBS_UNSUPPORTED', 'the memory of a RoCE peer is on another host: use RDMA_READ and RDMA_WRITE');
+  }
+
+  /** The kind of a buffer: of this device, or the process's own. */
+  kindOf(buffer: ArrayBuffer): MemoryKind {
+    return this.memories.get(buffer) ?? 'private';
+  }
+
+  isReadOnly(buffer: ArrayBuffer): boolean {
+    return this.readOnly.has(buffer);
+  }
+
+  /** Address of the first of some bytes, in this process. */
+  addressOf(bytes: Uint8Array): number {
+    const buffer = bytes.buffer as ArrayBuffer;
+    let base = this.addresses.get(buffer);
+    if (base === undefined) {
+      base = this.door.addon.addressOf(buffer);
+      this.addresses.set(buffer, base);
+    }
+    return base + bytes.byteOffset;
+  }
+
+  /** An address for a region that is made of others. */
+  newAddress(length: number): number {
+    const address = this.nextAddress;
+    this.nextAddress += Math.ceil((length + 1) / PAGE) * PAGE + PAGE;
+    return address;
+  }
+
+  adoptRegion(region: RoceMemoryRegion): void {
+    this.registered.set(region.rkey, region);
+  }
+
+  releaseRegion(region: RoceMemoryRegion): void {
+    this.registered.delete(region.rkey);
+  }
+
+  // ---- connections and events ----
+
+  async listen(name: string): Promise<Listener> {
+    this.assertOpen();
+    return this.connections.listen(name);
+  }
+
+  async connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
+    this.assertOpen();
+    return this.connections.connect(name, qp as RoceQueuePair, options);
+  }
+
+  private get connections(): ConnectionManager {
+    this.manager ??= new ConnectionManager(this);
+    return this.manager;
+  }
+
+  raise(event: AsyncEvent): void {
+    const [waiter] = this.eventWaiters;
+    if (waiter) waiter.resolve(event);
+    else this.events.push(event);
+  }
+
+  pollEvent(): AsyncEvent | undefined {
+    this.progress();
+    return this.events.shift();
+  }
+
+  nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
+    const event = this.pollEvent();
+    if (event) return Promise.resolve(event);
+    return this.wait<AsyncEvent>(options, 'no event', (waiter) => {
+      this.eventWaiters.add(waiter);
+      return () => this.eventWaiters.delete(waiter);
+    });
+  }
+
+  /** A wait with a time limit and a signal. `start` registers the waiter and returns what takes it back. */
+  wait<T>(
+    options: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined },
+    what: string,
+    start: (waiter: Waiter<T>) => () => void,
+  ): Promise<T> {
+    const { timeoutMs, signal } = options;
+    return new Promise<T>((resolve, reject) => {
+      if (signal?.aborted || this.isClosed) {
+        reject(signal?.reason ?? new VerbsError('VERBS_CLOSED', 'the device is closed'));
+        return;
+      }
+      let isOver = false;
+      const end = (act: () => void): void => {
+        if (isOver) return;
+        isOver = true;
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', abort);
+        takeBack();
+        this.hold(false);
+        act();
+      };
+      const abort = (): void => end(() => reject(signal?.reason));
+      const late = (): void => end(() => reject(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)));
+      const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
+      const takeBack = start({
+        resolve: (value) => end(() => resolve(value)),
+        reject: (error) => end(() => reject(error)),
+      });
+      this.hold(true);
+      signal?.addEventListener('abort', abort, { once: true });
+    });
+  }
+
+  counters(): Counters {
+    const { operations, bytes, bytesSent, bytesReceived, systemCalls, errors } = this.transportCounters();
+    return { operations, bytes, bytesCopied: bytesSent + bytesReceived, systemCalls, errors };
+  }
+
+  /** Everything that is counted: packets, repetitions, and what was dropped, by reason. */
+  transportCounters(): RoceCounters {
+    if (!this.isClosed) this.lastCounters = this.call({ kind: 'counters' }) as RoceCounters;
+    return this.lastCounters;
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    this.manager?.close();
+    try {
+      this.lastCounters = this.call({ kind: 'close' }) as RoceCounters;
+    } catch {
+      // An engine that has failed already has nothing to close.
+    }
+    this.isClosed = true;
+    this.board.stop();
+    this.wake();
+    open.delete(this);
+    if (open.size === 0) process.off('exit', closeAll);
+    for (const qp of this.queuePairs.values()) qp.shut();
+    this.queuePairs.clear();
+    for (const pd of this.pds) pd.shut();
+    for (const cq of [...this.cqs.values()]) cq.shut();
+    for (const waiter of [...this.eventWaiters]) waiter.reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
+    this.commands.close();
+    this.notices.close();
+    this.door.addon.bellClose(this.bell);
+    this.door.addon.stop(this.datagram);
+    void this.worker.terminate();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** The socket of a device: at the port asked for, else at 4791 when it is free, else at another. */
+function openSocket(door: Door, local: LocalAddress): number {
+  const tries = local.port !== 0 ? [local.port] : [ROCE_PORT, ...Array.from({ length: 64 }, randomPort)];
+  let errno = 0;
+  for (const port of tries) {
+    const datagram = door.addon.datagramOpen(local.host, port, BUFFER_BYTES);
+    if (datagram > 0) return datagram;
+    errno = -datagram;
+    if (errno !== constants.errno.EADDRINUSE) break;
+  }
+  if (errno === constants.errno.EADDRINUSE) {
+    throw new VerbsError('VERBS_BUSY', `UDP port ${local.port || ROCE_PORT} of ${local.host} is taken: name another one`);
+  }
+  throw systemError(errno, `cannot open a UDP socket on ${local.host}`);
+}
+
+function randomPort(): number {
+  return FIRST_PORT + Math.floor(Math.random() * PORTS);
+}

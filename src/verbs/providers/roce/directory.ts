@@ -1,0 +1,72 @@
+/**
+ * Names of listeners on this host: one small file each in a directory of this user, so that a program connects by name without knowing
+ * address and port. A file of a process that is gone counts as none. Peers on other hosts are named with their address.
+ *
+ *     <tmp>/verbena-roce-<uid>/<hash of the name>      { name, pid, startTime, gid, port }
+ */
+
+import { createHash } from 'node:crypto';
+import { lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Addon } from '../../../native/addon.js';
+import { VerbsError } from '../../errors.js';
+import type { AddressVector } from '../../qp-state.js';
+
+interface Entry {
+  readonly name: string;
+  readonly pid: number;
+  readonly startTime: number;
+  readonly av: AddressVector;
+}
+
+export class Directory {
+  private readonly addon: Addon;
+  private readonly folder: string;
+
+  constructor(addon: Addon, folder = join(tmpdir(), `verbena-roce-${process.getuid?.() ?? 0}`)) {
+    this.addon = addon;
+    this.folder = folder;
+  }
+
+  /** Enters a name. Throws VERBS_BUSY when a living process has it, VERBS_SYSTEM when the directory is not this user's. */
+  add(name: string, av: AddressVector): void {
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    const stat = lstatSync(this.folder);
+    if (!stat.isDirectory() || stat.uid !== process.getuid?.()) {
+      throw new VerbsError('VERBS_SYSTEM', `${this.folder} is not a directory of this user: remove it`);
+    }
+    const [startTime] = this.addon.processStat(process.pid) ?? [0];
+    const entry: Entry = { name, pid: process.pid, startTime, av };
+    for (let tries = 0; tries < 2; tries++) {
+      try {
+        writeFileSync(this.fileOf(name), JSON.stringify(entry), { flag: 'wx', mode: 0o600 });
+        return;
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+        if (this.find(name) !== undefined) break;
+        this.remove(name);
+      }
+    }
+    throw new VerbsError('VERBS_BUSY', `somebody listens under '${name}' already`);
+  }
+
+  /** Where a name listens, or undefined. */
+  find(name: string): AddressVector | undefined {
+    try {
+      const entry = JSON.parse(readFileSync(this.fileOf(name), 'utf8')) as Entry;
+      const isAlive = this.addon.processStat(entry.pid)?.[0] === entry.startTime;
+      return entry.name === name && isAlive ? entry.av : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  remove(name: string): void {
+    rmSync(this.fileOf(name), { force: true });
+  }
+
+  private fileOf(name: string): string {
+    return join(this.folder, createHash('sha256').update(name).digest('hex').slice(0, 32));
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * A send request made once and posted without an object: everything fixed stands in a `SendWork` of its own.
+ */
+
+import { VerbsError } from '../../errors.js';
+import { opcodeOf } from '../../opcode.js';
+import { SendFlag, SendWork } from '../../transport/send-queue.js';
+import { type PreparedSend, type PrepareSpec, rejectRequest, type SendWorkRequest, sendFault } from '../../work-request.js';
+import type { RoceAddressHandle } from './address-handle.js';
+import type { RoceQueuePair } from './queue-pair.js';
+
+export class RocePreparedSend implements PreparedSend {
+  imm = 0;
+  addLo = 0;
+  addHi = 0;
+  compareLo = 0;
+  compareHi = 0;
+  swapLo = 0;
+  swapHi = 0;
+  private readonly qp: RoceQueuePair;
+  private readonly spec: PrepareSpec;
+  private readonly work = new SendWork(1);
+  private readonly every: number;
+  private readonly isAtomic: boolean;
+  private readonly isAdd: boolean;
+  private sinceSignal = 0;
+
+  constructor(qp: RoceQueuePair, spec: PrepareSpec) {
+    const every = spec.signaledEvery ?? (spec.signaled === false ? 0 : 1);
+    if (spec.signaledEvery !== undefined && !(Number.isInteger(every) && every >= 1 && every <= 65535)) {
+      throw new VerbsError('VERBS_INVALID', `signaledEvery must be 1 to 65535: got ${String(spec.signaledEvery)}`);
+    }
+    this.isAtomic = spec.opcode.startsWith('ATOMIC');
+    this.isAdd = spec.opcode === 'ATOMIC_FETCH_AND_ADD';
+    const sample: SendWorkRequest = {
+      ...spec,
+      opcode: spec.opcode,
+      sgl: this.isAtomic ? [spec.local.slice(0, Math.min(8, spec.local.length))] : [],
+      imm: 0,
+      remoteAddr: spec.remote && (this.isAtomic ? 0 : spec.remote.addr),
+      rkey: spec.remote?.rkey,
+      add: 0n,
+      compare: 0n,
+      swap: 0n,
+    };
+    const fault = sendFault(qp.type, sample, qp);
+    if (fault) rejectRequest(fault, 0);
+    this.qp = qp;
+    this.spec = spec;
+    this.every = every;
+    const w = this.work;
+    w.opcode = opcodeOf(spec.opcode);
+    w.flags = (spec.fence ? SendFlag.fence : 0) | (spec.solicited ? SendFlag.solicited : 0);
+    w.remoteKey = spec.remote?.rkey ?? 0;
+    w.sgeCount = 1;
+    w.sgeKey[0] = spec.local.lkey;
+    w.destination = (spec.ah as RoceAddressHandle | undefined)?.destination ?? 0;
+    w.destQp = spec.remoteQpn ?? 0;
+    w.destKey = (qp.type === 'DCI' ? spec.dcKey : spec.remoteQkey) ?? 0;
+  }
+
+  post(offset: number, length: number, id: number, remoteOffset = offset): void {
+    const { spec, work: w } = this;
+    const { local } = spec;
+    if (!(offset >= 0 && length >= 0 && offset + length <= local.length)) {
+      throw new VerbsError(
+        'VERBS_INVALID',
+        `bytes ${offset} to ${offset + length} are outside the region of ${local.length} bytes`,
+      );
+    }
+    if (this.isAtomic && length !== 8)
+      throw new VerbsError('VERBS_INVALID', `an atomic returns 8 bytes: got a length of ${length}`);
+    if (spec.inline && length > this.qp.maxInline) {
+      throw new VerbsError(
+        'VERBS_INVALID',
+        `${length} bytes inline, but the queue pair was made with maxInline ${this.qp.maxInline}`,
+      );
+    }
+    const flags = w.flags;
+    if (this.every > 0 && ++this.sinceSignal >= this.every) {
+      this.sinceSignal = 0;
+      w.flags |= SendFlag.signaled;
+    }
+    w.id = id;
+    w.immediate = this.imm;
+    w.remoteAddress = spec.remote ? spec.remote.addr + remoteOffset : 0;
+    w.sgeAddress[0] = local.addr + offset;
+    w.sgeLength[0] = length;
+    w.inlineData = spec.inline ? local.bytes.subarray(offset, offset + length) : null;
+    w.swapHi = this.isAdd ? this.addHi : this.swapHi;
+    w.swapLo = this.isAdd ? this.addLo : this.swapLo;
+    w.compareHi = this.compareHi;
+    w.compareLo = this.compareLo;
+    try {
+      this.qp.postWork(w, 0);
+    } finally {
+      w.flags = flags;
+    }
+    this.qp.kick();
+  }
+}

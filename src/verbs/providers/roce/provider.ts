@@ -1,0 +1,29 @@
+/**
+ * The roce provider: RoCEv2 on UDP, in user space, without privilege or kernel module. It reaches other processes, other hosts, the
+ * kernel's rdma_rxe and RoCE hardware.
+ */
+
+import type { Provider } from '../../open-device.js';
+import { openDoor } from '../shm/door.js';
+import { localAddress } from './address.js';
+import { RoceDevice } from './device.js';
+
+export const roceProvider: Provider = {
+  name: 'roce',
+  summary: 'RoCEv2 over UDP in user space: other hosts, rdma_rxe, RoCE hardware',
+
+  async unavailable() {
+    if (process.platform !== 'linux') return `it needs Linux, and this is ${process.platform}.`;
+    try {
+      openDoor();
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  },
+
+  /** 'roce' is the loopback; 'roce:eth0', 'roce:10.0.0.1', 'roce:10.0.0.1:5000', 'roce:[fd00::1]:5000'. */
+  async open(device, options) {
+    return RoceDevice.open(localAddress(device), options);
+  },
+};
