@@ -5,7 +5,6 @@
  * takes the cheapest, and `explain` shows all of them with the reason why each lost.
  */
 
-import { getProvider, providerNames } from '../verbs/index.js';
 import { LaunchError } from './errors.js';
 import type { Member } from './member.js';
 
@@ -78,8 +77,9 @@ export interface Selection {
 /** Why a provider does not work on this machine; undefined where it does. */
 export type Availability = ReadonlyMap<string, string | undefined>;
 
-/** Asks every provider whether it works here. */
+/** Asks every provider whether it works here. Loads the verbs layer, which a rank that only waits does not need. */
 export async function availableProviders(): Promise<Availability> {
+  const { getProvider, providerNames } = await import('../verbs/index.js');
   const found = new Map<string, string | undefined>();
   for (const name of providerNames()) found.set(name, await (await getProvider(name)).unavailable());
   return found;

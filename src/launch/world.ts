@@ -17,8 +17,7 @@ import { Worker as Thread } from 'node:worker_threads';
 import type { Endpoint, Worker } from '../messaging/index.js';
 import { loadAddon } from '../native/load.js';
 import type { Topology } from '../schedule/topology.js';
-import { type ConnectivityOptions, type ConnectivityResult, testConnectivity } from './connectivity.js';
-import { Coordinator } from './coordinator.js';
+import type { ConnectivityOptions, ConnectivityResult } from './connectivity.js';
 import type { CoordinatorThreadInput, CoordinatorThreadMessage } from './coordinator-thread.js';
 import { type Host, hostsOf, topologyOf } from './discovery.js';
 import { type LaunchEnvironment, type Launcher, readEnvironment } from './environment.js';
@@ -26,7 +25,6 @@ import { LaunchError, type LaunchErrorCode } from './errors.js';
 import { takeHandedOver } from './handed-over.js';
 import { describeSelf, machineId } from './host.js';
 import { Liveness } from './liveness.js';
-import { attendMeeting, jobOfAncestor } from './meeting.js';
 import type { Member } from './member.js';
 import { RankWorker } from './rank-worker.js';
 import { availableProviders, type Selection, selectProvider } from './selector.js';
@@ -115,7 +113,7 @@ function startThread(input: CoordinatorThreadInput): Promise<Holder> {
   });
 }
 
-/** Finds the coordinator, or becomes the process that holds it. */
+/** Finds the coordinator, or becomes the process that holds it. Loads what it needs only then: a rank of `verbena run` needs none of it. */
 async function findHolder(
   at: LaunchEnvironment,
   options: Required<Pick<InitOptions, 'timeoutMs' | 'heartbeatMs' | 'silenceMs' | 'finalizeTimeoutMs'>>,
@@ -123,6 +121,7 @@ async function findHolder(
   const version = packageVersion();
   if (at.launcher === 'single') {
     const secret = makeSecret();
+    const { Coordinator } = await import('./coordinator.js');
     const coordinator = await Coordinator.listen({ size: 1, secret, version, log: () => {} });
     return {
       host: '127.0.0.1',
@@ -133,6 +132,7 @@ async function findHolder(
     };
   }
   if (startedByRun(at) && at.store && at.secret) return { ...at.store, secret: at.secret, ...ELSEWHERE };
+  const { attendMeeting, jobOfAncestor } = await import('./meeting.js');
   // Without a secret of the user's, ranks of one host meet where only this user can come.
   const job = at.secret === undefined ? at.job || jobOfAncestor(at.rankVariable, at.launcher) : undefined;
   if (at.rank === 0) {
@@ -234,7 +234,8 @@ export class World {
   }
 
   /** Tests which pairs of ranks can talk on which addresses; all ranks call it. See connectivity.ts. */
-  testConnectivity(options?: ConnectivityOptions): Promise<ConnectivityResult> {
+  async testConnectivity(options?: ConnectivityOptions): Promise<ConnectivityResult> {
+    const { testConnectivity } = await import('./connectivity.js');
     return testConnectivity({ rank: this.rank, members: this.members, store: this.store }, options);
   }
 

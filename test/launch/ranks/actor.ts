@@ -104,7 +104,7 @@ const roles: Record<string, () => Promise<void>> = {
       atMs: Date.now(),
       states: world.members.map(({ rank }) => world.liveness.stateOf(rank)),
     });
-    process.exit(0);
+    await world.finalize();
   },
 
   /** The comfortable way: an event, a check, a barrier that fails. */

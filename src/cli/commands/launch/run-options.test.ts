@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { UsageError } from '../../command.js';
-import { parseRestart, parseVariables, parseVirtualHosts, sizeOf } from './run-options.js';
+import { forwarded, parseHosts, parseRestart, parseVariables, parseVirtualHosts, sizeOf } from './run-options.js';
 
 describe('the options of verbena run', () => {
   it('--restart is never or a number of times', () => {
@@ -19,6 +19,19 @@ describe('the options of verbena run', () => {
   it('--env takes names and values, with = and commas in the value', () => {
     assert.deepEqual(parseVariables(['A=1', 'B=x=y', 'LIST=1', '2', '3']), { A: '1', B: 'x=y', LIST: '1,2,3' });
     assert.throws(() => parseVariables(['A']), UsageError);
+  });
+
+  it('--hosts names hosts and their ranks', () => {
+    assert.deepEqual(parseHosts(['a:2', 'me@b']), [
+      { name: 'a', ranks: 2 },
+      { name: 'me@b', ranks: 1 },
+    ]);
+    for (const bad of ['a:0', 'a:x', ':2', '-oProxyCommand=x', 'a b']) assert.throws(() => parseHosts([bad]), UsageError, bad);
+  });
+
+  it('other hosts get our variables, and never the secret', () => {
+    const env = { VERBENA_STALL_MS: '5', VERBENA_SECRET: 'x', VERBENA_SSH: 'ssh', HOME: '/root', NODE_OPTIONS: '--trace-gc' };
+    assert.deepEqual(forwarded(env), { VERBENA_STALL_MS: '5', NODE_OPTIONS: '--trace-gc' });
   });
 
   it('-n and the hosts must agree', () => {

@@ -4,6 +4,8 @@ import { constants } from 'node:os';
 import { startJob } from '../../../launch/launcher/job.js';
 import { defineCommand, UsageError } from '../../command.js';
 import { typescriptExecArgv } from '../../typescript.js';
+import { SERVICE_VARIABLE } from '../../typescript-answer.js';
+import { serveStripper } from '../../typescript-service.js';
 import { directoryOutput, prefixedOutput } from './output.js';
 import { forwarded, parseHosts, parseRestart, parseVariables, parseVirtualHosts, sizeOf } from './run-options.js';
 import { findScript } from './script.js';
@@ -64,14 +66,16 @@ export const run = defineCommand({
     const directory = options['output-dir'];
     const out = json ? progress : (line: string) => screen(`${line}\n`);
     const output = directory === undefined ? prefixedOutput(size, style, out, progress) : directoryOutput(directory, size);
+    // The hooks that strip types cost every rank a thread: only where they are needed, and with one stripper for all.
+    const hooks = /\.[cm]?ts$/.test(script) ? typescriptExecArgv() : [];
+    const stripper = hooks.length > 0 ? await serveStripper() : undefined;
     const job = startJob({
       size,
       script,
       args: positionals.slice(1),
-      // The hooks that strip types cost every rank a thread: only where they are needed.
-      execArgv: /\.[cm]?ts$/.test(script) ? typescriptExecArgv() : [],
+      execArgv: hooks,
       cwd: process.cwd(),
-      env: { ...process.env, ...variables },
+      env: { ...process.env, ...variables, [SERVICE_VARIABLE]: stripper?.name },
       timeoutMs: options.timeout * 1000,
       restarts: parseRestart(options.restart),
       binding: options.bind,
@@ -95,6 +99,7 @@ export const run = defineCommand({
       for (const signal of FORWARDED) process.off(signal, forward);
       process.stdin.destroy();
       output.close();
+      stripper?.close();
     }
   },
 });
