@@ -1,8 +1,13 @@
-/** The collectives layer: algorithms as schedules, their costs, and the choice between them. */
+/** The collectives layer: algorithms as schedules, their costs, the choice between them, and the communicator that runs them. */
 
 export * from './algorithm.js';
+export * from './communicator.js';
+export type { ElementType, Reduction, UserReduction, Vector } from './element.js';
+export * from './errors.js';
+export type { Exchange } from './exchange.js';
 export * from './machine.js';
 export * from './order.js';
 export * from './override.js';
 export * from './registry.js';
 export * from './selection.js';
+export type { Method } from './shared-memory/call.js';

@@ -118,6 +118,22 @@ export interface Addon {
   /** From now on this process ends, by SIGKILL, when the other end of `fd` closes. Returns an errno. */
   guardStart(fd: number): number;
 
+  /** [collective, descriptor of its control segment], or an errno. Closed by `stop`. */
+  collectiveOpen(rank: number, size: number): [collective: Address, fd: number] | number;
+  /** Maps the control segment of a peer. Returns an errno. */
+  collectiveJoin(collective: Address, rank: number, pid: number, fd: number): number;
+  /** Handle of the shared memory around an address, or -1 when it is private. */
+  collectiveShare(collective: Address, address: Address): number;
+  /** 0 address of the call block. Waits for its end. */
+  collectiveRun(): void;
+  /** Runs the call on a thread; the word at 13 of the block becomes 1, and the bell rings. Returns an errno. */
+  collectiveSubmit(block: Address): number;
+  collectiveAbort(collective: Address): void;
+  /** Calls completed. */
+  collectiveCompleted(collective: Address): number;
+  /** 0 alive, 1 the process ended, 2 it closed or broke the communicator. */
+  collectivePeer(collective: Address, rank: number): number;
+
   /** Ends a watch, a watcher, a transfer thread, a liveness thread, a datagram socket or says a farewell. */
   stop(resource: Address): void;
 

@@ -1,0 +1,888 @@
+#define _GNU_SOURCE
+#include "collective.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "notify.h"
+#include "reduce.h"
+
+enum { MAGIC = 0x56434f4c, REGIONS = 512, LINE = 64, SLEEP_MS = 20, SEGMENT = 512 << 10, QUEUE = 256, LANES = 64 };
+/* src/schedule/encoding.ts */
+enum { PROGRAM_MAGIC = 0x56534301, HEADER_WORDS = 4, RECORD_WORDS = 8, FINISH = 1 << 8 };
+enum { OP_SEND = 1, OP_RECEIVE, OP_RECEIVE_REDUCE, OP_COPY, OP_REDUCE, OP_READ, OP_READ_REDUCE, OP_WRITE, OP_SIGNAL, OP_WAIT, OP_AFTER };
+
+typedef struct region {
+  uint64_t inode, offset, length;
+  int32_t fd, device;
+} region;
+
+typedef struct slot {
+  int32_t sequence, signature[COLLECTIVE_WORDS], spare[2];
+  uint8_t payload[COLLECTIVE_SMALL];
+} slot;
+
+typedef struct line {
+  int32_t count, handle;
+  struct {
+    uint64_t offset, length;
+  } part[2];
+  uint8_t rest[LINE - 40];
+} line;
+
+typedef struct control {
+  int32_t magic, size, broken, culprit;
+  uint8_t pad0[LINE - 16];
+  int32_t finished;
+  uint8_t pad1[LINE - 4];
+  int32_t sleeping, bell;
+  uint8_t pad2[LINE - 8];
+  slot slots[2];
+  region regions[REGIONS];
+  line lines[]; /* inbox: size * channels; acks: size * channels */
+} control;
+
+/* Where a buffer of any rank lies: handle and distance, published at the start of a call. */
+typedef struct place {
+  int64_t handle;
+  uint64_t offset;
+} place;
+
+typedef struct peer {
+  control *control;
+  uint8_t *mapped[REGIONS];
+  pid_t pid;
+} peer;
+
+typedef struct job {
+  collective_call *call;
+  int32_t *done;
+  int bell;
+} job;
+
+struct collective {
+  int rank, size, fd, regions;
+  uint8_t staged[REGIONS]; /* which of the own regions are staging areas */
+  size_t control_bytes;
+  control *own;
+  peer *peers;
+  struct pollfd *processes; /* pidfds; the own entry is -1 */
+  int32_t sequence, completed;
+  int32_t phase;
+  int32_t *posted, *taken; /* per peer and channel */
+  int spins;
+  int staging_handle;
+  uint8_t *staging;
+  size_t staging_bytes;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  pthread_t thread;
+  int thread_runs, busy, closing;
+  job queue[QUEUE];
+  unsigned head, tail;
+};
+
+/* ---- waiting ---- */
+
+typedef struct patience {
+  int round, armed, bell, failed, culprit;
+  double deadline;
+} patience;
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static int32_t load(const int32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static void publish(int32_t *word, int32_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+
+static void wake(control *who) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (!__atomic_load_n(&who->sleeping, __ATOMIC_RELAXED)) return;
+  __atomic_add_fetch(&who->bell, 1, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, &who->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void wake_all(collective *c) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  for (int r = 0; r < c->size; r++) {
+    control *who = c->peers[r].control;
+    if (r == c->rank || !who || !__atomic_load_n(&who->sleeping, __ATOMIC_RELAXED)) continue;
+    __atomic_add_fetch(&who->bell, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &who->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+  }
+}
+
+/* What ends a wait: CALL_DONE while there is nothing. */
+static int trouble(collective *c, patience *p) {
+  if (load(&c->own->broken)) {
+    p->culprit = c->own->culprit;
+    return c->own->broken;
+  }
+  poll(c->processes, (nfds_t)c->size, 0);
+  for (int r = 0; r < c->size; r++)
+    if (r != c->rank && c->processes[r].revents) {
+      p->culprit = r;
+      return CALL_PEER_LOST;
+    }
+  for (int r = 0; r < c->size; r++) {
+    int broken = r == c->rank ? 0 : load(&c->peers[r].control->broken);
+    if (!broken) continue;
+    p->culprit = broken == CALL_TIMEOUT || broken == CALL_SYSTEM ? r : c->peers[r].control->culprit;
+    return broken == CALL_TIMEOUT || broken == CALL_SYSTEM ? CALL_ABORTED : broken;
+  }
+  return p->deadline > 0 && now_ms() > p->deadline ? CALL_TIMEOUT : CALL_DONE;
+}
+
+/* One turn of waiting: look again afterwards. Returns whether to give up; what was awaited may have happened just before, so the first
+ * trouble only asks for one more look. */
+static int wait_turn(collective *c, patience *p) {
+  if (p->failed) return p->failed;
+  if (++p->round < c->spins) {
+    relax();
+    return 0;
+  }
+  if (p->round < c->spins + 100) {
+    sched_yield();
+    return 0;
+  }
+  control *own = c->own;
+  if (!p->armed) {
+    p->bell = load(&own->bell);
+    __atomic_store_n(&own->sleeping, 1, __ATOMIC_SEQ_CST);
+    p->armed = 1;
+    return 0;
+  }
+  struct timespec nap = {0, SLEEP_MS * 1000000};
+  syscall(SYS_futex, &own->bell, FUTEX_WAIT, p->bell, &nap, NULL, 0);
+  p->bell = load(&own->bell);
+  p->failed = trouble(c, p);
+  return 0;
+}
+
+/* After success: the next wait starts with a spin again. */
+static void wait_over(collective *c, patience *p) {
+  if (p->armed) __atomic_store_n(&c->own->sleeping, 0, __ATOMIC_RELAXED);
+  p->armed = p->round = p->failed = 0;
+}
+
+static int give_up(collective *c, collective_call *call, patience *p, int status) {
+  wait_over(c, p);
+  call->status = status;
+  call->culprit = p->culprit;
+  if (!load(&c->own->broken)) {
+    c->own->culprit = status == CALL_TIMEOUT ? c->rank : p->culprit;
+    publish(&c->own->broken, status);
+    wake_all(c);
+  }
+  return status;
+}
+
+/* Waits until word - wanted >= 0. */
+static int await_word(collective *c, collective_call *call, patience *p, const int32_t *word, int32_t wanted) {
+  while (load(word) - wanted < 0) {
+    int status = wait_turn(c, p);
+    if (status) return give_up(c, call, p, status);
+  }
+  wait_over(c, p);
+  return CALL_DONE;
+}
+
+/* ---- memory of peers ---- */
+
+static int system_failure(collective *c, collective_call *call, patience *p, int error) {
+  p->culprit = error;
+  return give_up(c, call, p, CALL_SYSTEM);
+}
+
+/* A region of a peer, mapped at first use. NULL: errno says why. */
+static uint8_t *reach(collective *c, int rank, int64_t handle, uint64_t offset) {
+  peer *p = &c->peers[rank];
+  if (handle < 0 || handle >= REGIONS) {
+    errno = EFAULT;
+    return NULL;
+  }
+  if (!p->mapped[handle]) {
+    region *r = &p->control->regions[handle];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)p->pid, r->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    struct stat st;
+    void *base = MAP_FAILED;
+    if (fstat(fd, &st) == 0 && st.st_ino == r->inode)
+      base = mmap(NULL, r->length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)r->offset);
+    else errno = ESTALE;
+    int error = errno;
+    close(fd);
+    if (base == MAP_FAILED) {
+      errno = error;
+      return NULL;
+    }
+    p->mapped[handle] = base;
+  }
+  return p->mapped[handle] + offset;
+}
+
+static int export_region(collective *c, int fd, uint64_t inode, int device, uint64_t offset, uint64_t length, uint8_t *base) {
+  for (int i = 0; i < c->regions; i++) {
+    region *r = &c->own->regions[i];
+    if (r->inode == inode && r->device == device && r->offset == offset && r->length == length && c->peers[c->rank].mapped[i] == base)
+      return i;
+  }
+  if (c->regions == REGIONS) return -1;
+  c->own->regions[c->regions] = (region){inode, offset, length, fd, device};
+  c->peers[c->rank].mapped[c->regions] = base;
+  return c->regions++;
+}
+
+static int descriptor_of(uint64_t inode, int device) {
+  DIR *dir = opendir("/proc/self/fd");
+  if (!dir) return -1;
+  int found = -1;
+  for (struct dirent *e; found < 0 && (e = readdir(dir));) {
+    struct stat st;
+    int fd = atoi(e->d_name);
+    if (e->d_name[0] == '.' || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) continue;
+    if (st.st_ino == inode && (int)st.st_dev == device) found = fd;
+  }
+  closedir(dir);
+  return found;
+}
+
+int collective_share(collective *c, const void *address, uint64_t *offset) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (!maps) return -1;
+  char text[512];
+  int handle = -1;
+  while (fgets(text, sizeof text, maps)) {
+    unsigned long start, end, file_offset, inode;
+    unsigned major_number, minor_number;
+    char permissions[8];
+    if (sscanf(text, "%lx-%lx %7s %lx %x:%x %lu", &start, &end, permissions, &file_offset, &major_number, &minor_number, &inode) != 7) continue;
+    uintptr_t at = (uintptr_t)address;
+    if (at < start || at >= end) continue;
+    if (permissions[1] == 'w' && permissions[3] == 's' && inode != 0) {
+      int device = (int)makedev(major_number, minor_number), fd = descriptor_of(inode, device);
+      pthread_mutex_lock(&c->mutex);
+      if (fd >= 0) handle = export_region(c, fd, inode, device, file_offset, end - start, (uint8_t *)start);
+      pthread_mutex_unlock(&c->mutex);
+      *offset = at - start;
+    }
+    break;
+  }
+  fclose(maps);
+  return handle;
+}
+
+/* At least so many bytes that peers can map. Grows by doubling; peers map the new one when they meet its handle. */
+static int staging(collective *c, size_t bytes) {
+  if (bytes <= c->staging_bytes) return 0;
+  size_t length = c->staging_bytes ? c->staging_bytes : 4 * SEGMENT;
+  while (length < bytes) length *= 2;
+  int fd = memory_create("verbena-staging", 0);
+  if (fd < 0) return -fd;
+  struct stat st;
+  int error = ftruncate(fd, (off_t)length) == 0 ? memory_reserve(fd, 0, length) : errno;
+  void *base = error ? MAP_FAILED : mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (!error && base == MAP_FAILED) error = errno;
+  if (!error && fstat(fd, &st) != 0) error = errno;
+  int handle = -1;
+  if (!error) {
+    pthread_mutex_lock(&c->mutex);
+    handle = export_region(c, fd, st.st_ino, (int)st.st_dev, 0, length, base);
+    pthread_mutex_unlock(&c->mutex);
+    if (handle < 0) error = ENOSPC;
+  }
+  if (error) {
+    if (base != MAP_FAILED) munmap(base, length);
+    close(fd);
+    return error;
+  }
+  c->staged[handle] = 1;
+  c->staging = base;
+  c->staging_bytes = length;
+  c->staging_handle = handle;
+  return 0;
+}
+
+/* ---- the beginning of every call ---- */
+
+static slot *slot_of(collective *c, int rank) { return &c->peers[rank].control->slots[c->sequence & 1]; }
+
+static int enter(collective *c, collective_call *call, patience *p, const void *payload, size_t bytes) {
+  c->sequence++;
+  slot *mine = slot_of(c, c->rank);
+  int32_t signature[COLLECTIVE_WORDS] = {call->collective | call->op << 8 | call->type << 16 | call->method << 24, call->root,
+                                         (int32_t)call->count, (int32_t)(call->count >> 32), call->identity};
+  memcpy(mine->signature, signature, sizeof signature);
+  if (bytes) memcpy(mine->payload, payload, bytes);
+  publish(&mine->sequence, c->sequence);
+  wake_all(c);
+  int other = -1;
+  for (int k = 1; k < c->size; k++) {
+    int r = (c->rank + k) % c->size;
+    slot *theirs = slot_of(c, r);
+    int status = await_word(c, call, p, &theirs->sequence, c->sequence);
+    if (status) return status;
+    if (memcmp(theirs->signature, signature, sizeof signature) != 0 && (other < 0 || r < other)) other = r;
+  }
+  if (other < 0) return CALL_DONE;
+  call->culprit = other;
+  memcpy(call->theirs, slot_of(c, other)->signature, sizeof signature);
+  return call->status = CALL_MISMATCH;
+}
+
+/* Everybody waits for everybody. */
+static int meet(collective *c, collective_call *call, patience *p) {
+  publish(&c->own->finished, ++c->phase);
+  wake_all(c);
+  for (int k = 1; k < c->size; k++) {
+    int status = await_word(c, call, p, &c->peers[(c->rank + k) % c->size].control->finished, c->phase);
+    if (status) return status;
+  }
+  return CALL_DONE;
+}
+
+static uint64_t even(uint64_t count, int chunks, int chunk) {
+  uint64_t base = count / (uint64_t)chunks, longer = count % (uint64_t)chunks, k = (uint64_t)chunk;
+  return k * base + (k < longer ? k : longer);
+}
+
+/* ---- calls that fit into a slot ---- */
+
+static void run_slots(collective *c, collective_call *call, patience *p) {
+  size_t width = reduce_width(call->type), bytes = call->count * width;
+  uint8_t *data = call->buffer[0].address;
+  uint64_t first = even(call->count, c->size, c->rank) * width, end = even(call->count, c->size, c->rank + 1) * width;
+  int gather = call->collective == COLLECTIVE_ALL_GATHER;
+  int silent = call->collective == COLLECTIVE_BROADCAST && c->rank != call->root;
+  if (enter(c, call, p, gather ? data + first : data, silent ? 0 : gather ? end - first : bytes)) return;
+  call->messages = (uint64_t)c->size - 1;
+  call->bytes_sent = (silent ? 0 : gather ? end - first : bytes) * (uint64_t)(c->size - 1);
+  if (c->size == 1) return;
+  switch (call->collective) {
+    case COLLECTIVE_REDUCE:
+      if (c->rank != call->root) return;
+      /* fall through */
+    case COLLECTIVE_ALLREDUCE:
+      first = 0;
+      end = bytes;
+      /* fall through */
+    case COLLECTIVE_REDUCE_SCATTER:
+      memcpy(data + first, slot_of(c, 0)->payload + first, end - first);
+      for (int r = 1; r < c->size; r++)
+        reduce_into(call->type, call->op, data + first, slot_of(c, r)->payload + first, (end - first) / width,
+                    r == c->size - 1 ? call->divisor : 1);
+      return;
+    case COLLECTIVE_ALL_GATHER:
+      for (int r = 0; r < c->size; r++) {
+        uint64_t at = even(call->count, c->size, r) * width;
+        if (r != c->rank) memcpy(data + at, slot_of(c, r)->payload, even(call->count, c->size, r + 1) * width - at);
+      }
+      return;
+    case COLLECTIVE_BROADCAST:
+      if (silent) memcpy(data, slot_of(c, call->root)->payload, bytes);
+  }
+}
+
+/* ---- all-reduce in place ---- */
+
+/* Part r of n elements, cut at cache lines. */
+static uint64_t cut(uint64_t count, size_t width, int parts, int part) {
+  uint64_t per_line = LINE / width, lines = (count + per_line - 1) / per_line, at = even(lines, parts, part) * per_line;
+  return at < count ? at : count;
+}
+
+static void combine_part(collective *c, collective_call *call, uint8_t **bases, uint64_t count) {
+  size_t width = reduce_width(call->type);
+  uint64_t first = cut(count, width, c->size, c->rank), end = cut(count, width, c->size, c->rank + 1);
+  void *parts[c->size];
+  for (int r = 0; r < c->size; r++) parts[r] = bases[r] + first * width;
+  if (end > first && c->size > 1) reduce_all(call->type, call->op, parts, c->size, end - first, call->divisor);
+  call->bytes_accessed += 2 * (end - first) * width * (uint64_t)(c->size - 1);
+}
+
+static void run_direct(collective *c, collective_call *call, patience *p) {
+  collective_buffer *data = &call->buffer[0];
+  size_t width = reduce_width(call->type);
+  int error = data->handle < 0 ? staging(c, SEGMENT) : 0;
+  if (error) {
+    system_failure(c, call, p, error);
+    return;
+  }
+  int is_private = data->handle < 0, staged = 0;
+  place mine = {is_private ? c->staging_handle : data->handle, 0};
+  if (!is_private) mine.offset = (uint64_t)(data->address - c->peers[c->rank].mapped[data->handle]);
+  struct {
+    place where;
+    int64_t is_private;
+  } say = {mine, is_private};
+  if (enter(c, call, p, &say, sizeof say)) return;
+  uint8_t *bases[c->size];
+  for (int r = 0; r < c->size; r++) {
+    memcpy(&say, slot_of(c, r)->payload, sizeof say);
+    staged |= say.is_private != 0;
+    bases[r] = reach(c, r, say.where.handle, say.where.offset);
+    if (!bases[r]) {
+      system_failure(c, call, p, errno);
+      return;
+    }
+  }
+  call->messages = 2 * (uint64_t)(c->size - 1);
+  if (!staged) {
+    combine_part(c, call, bases, call->count);
+    meet(c, call, p);
+    return;
+  }
+  /* Somebody's memory is private: segment by segment, so that the staging areas stay in the cache. */
+  int moves[c->size];
+  for (int r = 0; r < c->size; r++) {
+    memcpy(&say, slot_of(c, r)->payload, sizeof say);
+    moves[r] = !say.is_private;
+  }
+  uint64_t per_segment = SEGMENT / width;
+  for (uint64_t at = 0; at < call->count; at += per_segment) {
+    uint64_t n = call->count - at < per_segment ? call->count - at : per_segment;
+    uint8_t *here[c->size];
+    for (int r = 0; r < c->size; r++) here[r] = bases[r] + (moves[r] ? at * width : 0);
+    if (is_private) memcpy(c->staging, data->address + at * width, n * width);
+    if (meet(c, call, p)) return;
+    combine_part(c, call, here, n);
+    if (meet(c, call, p)) return;
+    if (is_private) memcpy(data->address + at * width, c->staging, n * width);
+  }
+}
+
+/* ---- programs ---- */
+
+typedef struct piece {
+  uint64_t offset, length; /* bytes in the buffer */
+} piece;
+
+typedef struct execution {
+  collective *c;
+  collective_call *call;
+  patience *p;
+  int chunks;
+  size_t width;
+  uint8_t *base[COLLECTIVE_BUFFERS];  /* where own buffers lie: the caller's memory, or staging */
+  place where[COLLECTIVE_BUFFERS];    /* the same for peers */
+} execution;
+
+static uint64_t offset_of(execution *x, int buffer, int chunk) {
+  const double *offsets = x->call->buffer[buffer].offsets;
+  return (offsets ? (uint64_t)offsets[chunk] : even(x->call->count, x->chunks, chunk)) * x->width;
+}
+
+/* Bytes in `count` chunks from `first`, cyclic. */
+static uint64_t length_of(execution *x, int buffer, int first, int count) {
+  int end = first + count;
+  if (end <= x->chunks) return offset_of(x, buffer, end) - offset_of(x, buffer, first);
+  return offset_of(x, buffer, x->chunks) - offset_of(x, buffer, first) + offset_of(x, buffer, end - x->chunks);
+}
+
+static void pieces_of(execution *x, int buffer, int whole, int first, int count, piece out[2]) {
+  int start = whole ? 0 : x->call->buffer[buffer].first;
+  int head = count < x->chunks - first ? count : x->chunks - first;
+  out[0] = (piece){length_of(x, buffer, start, (first - start + x->chunks) % x->chunks), length_of(x, buffer, first, head)};
+  out[1] = (piece){0, 0};
+  if (count > head)
+    out[1] = (piece){length_of(x, buffer, start, (x->chunks - start) % x->chunks), length_of(x, buffer, 0, count - head)};
+}
+
+/* to = from, or to = to op from, piece by piece. */
+static void store(execution *x, uint8_t *to, const piece target[2], const uint8_t *from, const piece source[2], int reduces, int finishes) {
+  for (int i = 0; i < 2; i++) {
+    if (!target[i].length) continue;
+    if (reduces)
+      reduce_into(x->call->type, x->call->op, to + target[i].offset, from + source[i].offset, target[i].length / x->width,
+                  finishes ? x->call->divisor : 1);
+    else memmove(to + target[i].offset, from + source[i].offset, target[i].length);
+  }
+}
+
+static line *inbox(collective *c, int owner, int from, int channel) {
+  return &c->peers[owner].control->lines[from * COLLECTIVE_CHANNELS + channel];
+}
+
+static line *acks(collective *c, int owner, int from, int channel) { return inbox(c, owner, c->size + from, channel); }
+
+typedef struct lane {
+  const int32_t *at, *end;
+  int completed, posted;
+} lane;
+
+enum { BLOCKED, ADVANCED, FAILED };
+
+/* Tries the instruction at which a lane stands. */
+static int step(execution *x, lane *lanes, lane *l) {
+  collective *c = x->c;
+  const int32_t *w = l->at;
+  int op = w[0] & 0xff, finishes = w[0] & FINISH, other = w[2], channel = w[3];
+  int buffer = w[4] & 0xffff, other_buffer = w[4] >> 16 & 0xffff, first = w[5], count = w[6];
+  int stream = other * COLLECTIVE_CHANNELS + channel;
+  piece own[2], there[2];
+  switch (op) {
+    case OP_AFTER: return lanes[other].completed >= count ? ADVANCED : BLOCKED;
+    case OP_SEND:
+      if (!l->posted) {
+        line *box = inbox(c, other, c->rank, channel);
+        pieces_of(x, buffer, 0, first, count, own);
+        box->handle = (int32_t)x->where[buffer].handle;
+        for (int i = 0; i < 2; i++) {
+          box->part[i].offset = x->where[buffer].offset + own[i].offset;
+          box->part[i].length = own[i].length;
+          x->call->bytes_sent += own[i].length;
+        }
+        x->call->messages++;
+        publish(&box->count, ++c->posted[stream]);
+        wake(c->peers[other].control);
+        l->posted = 1;
+      }
+      if (load(&acks(c, c->rank, other, channel)->count) - c->posted[stream] < 0) return BLOCKED;
+      l->posted = 0;
+      return ADVANCED;
+    case OP_SIGNAL:
+      x->call->messages++;
+      publish(&inbox(c, other, c->rank, channel)->count, ++c->posted[stream]);
+      wake(c->peers[other].control);
+      return ADVANCED;
+    case OP_WAIT:
+    case OP_RECEIVE:
+    case OP_RECEIVE_REDUCE: {
+      line *box = inbox(c, c->rank, other, channel);
+      if (load(&box->count) - (c->taken[stream] + 1) < 0) return BLOCKED;
+      c->taken[stream]++;
+      if (op == OP_WAIT) return ADVANCED;
+      pieces_of(x, buffer, 0, first, count, own);
+      uint8_t *from = own[0].length + own[1].length ? reach(c, other, box->handle, 0) : NULL;
+      if (!from && own[0].length + own[1].length) return FAILED;
+      for (int i = 0; i < 2; i++) {
+        if (box->part[i].length != own[i].length) {
+          errno = EPROTO;
+          return FAILED;
+        }
+        there[i] = (piece){box->part[i].offset, own[i].length};
+      }
+      store(x, x->base[buffer], own, from, there, op == OP_RECEIVE_REDUCE, finishes);
+      publish(&acks(c, other, c->rank, channel)->count, c->taken[stream]);
+      wake(c->peers[other].control);
+      return ADVANCED;
+    }
+    case OP_COPY:
+    case OP_REDUCE:
+      pieces_of(x, buffer, 0, first, count, own);
+      pieces_of(x, other_buffer, 0, w[7], count, there);
+      store(x, x->base[buffer], own, x->base[other_buffer], there, op == OP_REDUCE, finishes);
+      return ADVANCED;
+    case OP_READ:
+    case OP_READ_REDUCE:
+    case OP_WRITE: {
+      place where;
+      memcpy(&where, slot_of(c, other)->payload + (size_t)other_buffer * sizeof where, sizeof where);
+      pieces_of(x, buffer, 0, first, count, own);
+      if (own[0].length + own[1].length == 0) return ADVANCED;
+      uint8_t *remote = reach(c, other, where.handle, where.offset);
+      if (!remote) return FAILED;
+      pieces_of(x, other_buffer, 1, w[7], count, there);
+      if (op == OP_WRITE) store(x, remote, there, x->base[buffer], own, 0, 0);
+      else store(x, x->base[buffer], own, remote, there, op == OP_READ_REDUCE, finishes);
+      x->call->bytes_accessed += own[0].length + own[1].length;
+      return ADVANCED;
+    }
+    default: errno = ENOSYS; return FAILED;
+  }
+}
+
+static int run_lanes(execution *x) {
+  const int32_t *program = x->call->program;
+  int count = program[1];
+  lane lanes[LANES];
+  for (int i = 0; i < count; i++) {
+    const int32_t *start = program + program[HEADER_WORDS + 2 * i];
+    lanes[i] = (lane){start, start + RECORD_WORDS * program[HEADER_WORDS + 2 * i + 1], 0, 0};
+  }
+  for (;;) {
+    int advanced = 0, open_lanes = 0;
+    for (int i = 0; i < count; i++) {
+      lane *l = &lanes[i];
+      while (l->at < l->end) {
+        int result = step(x, lanes, l);
+        if (result == FAILED) return system_failure(x->c, x->call, x->p, errno);
+        if (result == BLOCKED) break;
+        if ((l->at[0] & 0xff) != OP_AFTER) l->completed++;
+        l->at += RECORD_WORDS;
+        advanced = 1;
+      }
+      open_lanes += l->at < l->end;
+    }
+    if (advanced) wait_over(x->c, x->p);
+    if (!open_lanes) return CALL_DONE;
+    if (advanced) continue;
+    int status = wait_turn(x->c, x->p);
+    if (status) return give_up(x->c, x->call, x->p, status);
+  }
+}
+
+static void run_program(collective *c, collective_call *call, patience *p) {
+  execution x = {.c = c, .call = call, .p = p, .width = reduce_width(call->type)};
+  if (call->program[0] != PROGRAM_MAGIC || call->program[1] > LANES || call->program[3] != c->size) {
+    system_failure(c, call, p, EINVAL);
+    return;
+  }
+  x.chunks = call->program[2];
+  size_t needed = 0;
+  for (int b = 0; b < call->buffers; b++) {
+    collective_buffer *buffer = &call->buffer[b];
+    if (!buffer->address || (buffer->exposed && buffer->handle < 0)) needed += (buffer->bytes + LINE - 1) / LINE * LINE;
+  }
+  int error = staging(c, needed);
+  if (error) {
+    system_failure(c, call, p, error);
+    return;
+  }
+  size_t used = 0;
+  for (int b = 0; b < call->buffers; b++) {
+    collective_buffer *buffer = &call->buffer[b];
+    x.where[b] = (place){-1, 0};
+    x.base[b] = buffer->address;
+    if (buffer->address && buffer->handle >= 0) {
+      x.where[b] = (place){buffer->handle, (uint64_t)(buffer->address - c->peers[c->rank].mapped[buffer->handle])};
+    } else if (!buffer->address || buffer->exposed) {
+      x.where[b] = (place){c->staging_handle, used};
+      x.base[b] = c->staging + used;
+      used += (buffer->bytes + LINE - 1) / LINE * LINE;
+      if (buffer->address && buffer->in) memcpy(x.base[b], buffer->address, buffer->bytes);
+    }
+  }
+  if (enter(c, call, p, x.where, sizeof x.where)) return;
+  if (run_lanes(&x)) return;
+  for (int b = 0; b < call->buffers; b++) {
+    collective_buffer *buffer = &call->buffer[b];
+    if (buffer->address && buffer->out && x.base[b] != buffer->address) memcpy(buffer->address, x.base[b], buffer->bytes);
+  }
+}
+
+static void execute(collective *c, collective_call *call) {
+  patience p = {.deadline = call->timeout_ms > 0 ? now_ms() + call->timeout_ms : 0};
+  call->status = CALL_DONE;
+  call->culprit = -1;
+  call->bytes_sent = call->bytes_accessed = call->messages = 0;
+  if (load(&c->own->broken)) {
+    call->status = c->own->broken;
+    call->culprit = c->own->culprit;
+    return;
+  }
+  if (call->method == METHOD_SLOTS) run_slots(c, call, &p);
+  else if (call->method == METHOD_DIRECT) run_direct(c, call, &p);
+  else run_program(c, call, &p);
+  if (call->status == CALL_DONE) c->completed++;
+}
+
+static void execute_and_report(collective *c, collective_call *call) {
+  execute(c, call);
+  if (!call->report) return;
+  call->report[0] = call->status;
+  call->report[1] = call->culprit;
+  call->report[2] = (double)call->bytes_sent;
+  call->report[3] = (double)call->bytes_accessed;
+  call->report[4] = (double)call->messages;
+  for (int i = 0; i < COLLECTIVE_WORDS; i++) call->report[5 + i] = call->theirs[i];
+}
+
+/* ---- on the caller's thread, or on one of our own ---- */
+
+static void *serve(void *data) {
+  collective *c = data;
+  pthread_mutex_lock(&c->mutex);
+  for (;;) {
+    while (!c->closing && (c->busy || c->head == c->tail)) pthread_cond_wait(&c->changed, &c->mutex);
+    if (c->head == c->tail) break; /* closing, and nothing left to do */
+    if (c->busy) {
+      pthread_cond_wait(&c->changed, &c->mutex);
+      continue;
+    }
+    job j = c->queue[c->head++ % QUEUE];
+    c->busy = 1;
+    pthread_mutex_unlock(&c->mutex);
+    execute_and_report(c, j.call);
+    pthread_mutex_lock(&c->mutex);
+    c->busy = 0;
+    publish(j.done, 1);
+    if (j.bell >= 0) notify_ring(j.bell);
+    pthread_cond_broadcast(&c->changed);
+  }
+  pthread_mutex_unlock(&c->mutex);
+  return NULL;
+}
+
+int collective_submit(collective *c, collective_call *call, int32_t *done, int bell) {
+  int error = 0;
+  pthread_mutex_lock(&c->mutex);
+  if (!c->thread_runs) {
+    error = pthread_create(&c->thread, NULL, serve, c);
+    c->thread_runs = !error;
+  }
+  if (!error && c->tail - c->head == QUEUE) error = EAGAIN;
+  if (!error) {
+    c->queue[c->tail++ % QUEUE] = (job){call, done, bell};
+    pthread_cond_broadcast(&c->changed);
+  }
+  pthread_mutex_unlock(&c->mutex);
+  return error;
+}
+
+void collective_run(collective *c, collective_call *call) {
+  pthread_mutex_lock(&c->mutex);
+  while (c->busy || c->head != c->tail) pthread_cond_wait(&c->changed, &c->mutex);
+  c->busy = 1;
+  pthread_mutex_unlock(&c->mutex);
+  execute_and_report(c, call);
+  pthread_mutex_lock(&c->mutex);
+  c->busy = 0;
+  if (c->thread_runs) pthread_cond_broadcast(&c->changed);
+  pthread_mutex_unlock(&c->mutex);
+}
+
+/* ---- life ---- */
+
+int collective_open(int rank, int size, collective **out, int *fd) {
+  collective *c = calloc(1, sizeof *c);
+  if (!c) return ENOMEM;
+  size_t streams = (size_t)size * COLLECTIVE_CHANNELS;
+  *c = (collective){.rank = rank, .size = size, .fd = -1, .staging_handle = -1};
+  c->control_bytes = sizeof(control) + 2 * streams * sizeof(line);
+  c->peers = calloc((size_t)size, sizeof *c->peers);
+  c->processes = calloc((size_t)size, sizeof *c->processes);
+  c->posted = calloc(2 * streams, sizeof *c->posted);
+  int error = c->peers && c->processes && c->posted ? 0 : ENOMEM;
+  if (!error && (c->fd = memory_create("verbena-collective", 0)) < 0) error = -c->fd;
+  if (!error && ftruncate(c->fd, (off_t)c->control_bytes) != 0) error = errno;
+  if (!error) error = memory_reserve(c->fd, 0, c->control_bytes);
+  void *base = error ? MAP_FAILED : mmap(NULL, c->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
+  if (!error && base == MAP_FAILED) error = errno;
+  if (error) {
+    if (c->fd >= 0) close(c->fd);
+    free(c->peers);
+    free(c->processes);
+    free(c->posted);
+    free(c);
+    return error;
+  }
+  c->taken = c->posted + streams;
+  c->own = base;
+  c->own->size = size;
+  c->own->magic = MAGIC;
+  for (int r = 0; r < size; r++) c->processes[r] = (struct pollfd){.fd = -1, .events = POLLIN};
+  c->peers[rank] = (peer){.control = c->own, .pid = getpid()};
+  c->spins = size <= sysconf(_SC_NPROCESSORS_ONLN) ? 1000 : 1;
+  pthread_mutex_init(&c->mutex, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  *out = c;
+  *fd = c->fd;
+  return 0;
+}
+
+int collective_join(collective *c, int rank, pid_t pid, int fd) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+  int theirs = open(path, O_RDWR | O_CLOEXEC);
+  if (theirs < 0) return errno;
+  struct stat st;
+  int error = fstat(theirs, &st) != 0 ? errno : (size_t)st.st_size == c->control_bytes ? 0 : EPROTO;
+  void *base = error ? MAP_FAILED : mmap(NULL, c->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0);
+  if (!error && base == MAP_FAILED) error = errno;
+  close(theirs);
+  if (error) return error;
+  control *k = base;
+  int watched = k->magic == MAGIC && k->size == c->size ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+  if (watched < 0) {
+    error = k->magic == MAGIC && k->size == c->size ? errno : EPROTO;
+    munmap(base, c->control_bytes);
+    return error;
+  }
+  c->peers[rank].control = k;
+  c->peers[rank].pid = pid;
+  c->processes[rank].fd = watched;
+  return 0;
+}
+
+static void break_off(collective *c, int status) {
+  int32_t none = 0;
+  if (!load(&c->own->broken)) {
+    c->own->culprit = c->rank;
+    __atomic_compare_exchange_n(&c->own->broken, &none, status, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  }
+  __atomic_add_fetch(&c->own->bell, 1, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, &c->own->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+  wake_all(c);
+}
+
+void collective_abort(collective *c) { break_off(c, CALL_ABORTED); }
+
+int collective_completed(collective *c) { return __atomic_load_n(&c->completed, __ATOMIC_RELAXED); }
+
+int collective_peer(collective *c, int rank) {
+  if (rank == c->rank || !c->peers[rank].control) return 0;
+  struct pollfd process = c->processes[rank];
+  if (poll(&process, 1, 0) == 1) return 1;
+  return load(&c->peers[rank].control->broken) ? 2 : 0;
+}
+
+void collective_close(collective *c) {
+  break_off(c, CALL_CLOSED);
+  if (c->thread_runs) {
+    pthread_mutex_lock(&c->mutex);
+    c->closing = 1;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+    pthread_join(c->thread, NULL);
+  }
+  for (int r = 0; r < c->size; r++) {
+    peer *p = &c->peers[r];
+    for (int h = 0; h < REGIONS && r != c->rank; h++)
+      if (p->mapped[h]) munmap(p->mapped[h], p->control->regions[h].length);
+    if (p->control && r != c->rank) munmap(p->control, c->control_bytes);
+    if (c->processes[r].fd >= 0) close(c->processes[r].fd);
+  }
+  for (int h = 0; h < c->regions; h++) { /* staging areas are ours; what the caller shared is not */
+    region *r = &c->own->regions[h];
+    if (!c->staged[h]) continue;
+    munmap(c->peers[c->rank].mapped[h], r->length);
+    close(r->fd);
+  }
+  munmap(c->own, c->control_bytes);
+  close(c->fd);
+  pthread_mutex_destroy(&c->mutex);
+  pthread_cond_destroy(&c->changed);
+  free(c->peers);
+  free(c->processes);
+  free(c->posted);
+  free(c);
+}
