@@ -93,6 +93,7 @@ export class Endpoint {
   readonly #fenced: (() => void)[] = [];
   readonly #flushers: (() => void)[] = [];
   #stream: EndpointStream | undefined;
+  #ringOutstanding = 0;
   /** The peer said CLOSE: it takes nothing more. */
   closedByPeer = false;
   /** The peer answered our CLOSE: it writes nothing more. */
@@ -158,12 +159,13 @@ export class Endpoint {
       CREDIT_BYTES >> 2,
     );
     const posts = (imm: number, offset: number, creditAt: number): RingPosts => ({
-      bulk: lane.qp.prepare({ opcode: 'RDMA_WRITE', local: mirror, remote, signaledEvery: 32 }),
-      slot: lane.qp.prepare({ opcode: 'RDMA_WRITE_WITH_IMM', local: mirror, remote, signaledEvery: 32 }),
+      bulk: lane.qp.prepare({ opcode: 'RDMA_WRITE', local: mirror, remote, signaled: false }),
+      slot: lane.qp.prepare({ opcode: 'RDMA_WRITE_WITH_IMM', local: mirror, remote }),
       credits,
       creditAt,
       imm,
       offset,
+      posted: () => this.ringPosted(),
     });
     this.messagesOut = new RingWriter(mirror.bytes.subarray(0, theirHalf), theirs, posts(IMM_MESSAGES, 0, CREDIT_MESSAGES));
     this.transfersOut = new RingWriter(
@@ -173,21 +175,39 @@ export class Endpoint {
     );
     const staging = worker.context.pd.register(device.alloc(CREDIT_BYTES), { localWrite: true });
     const words = new Int32Array(staging.bytes.buffer, staging.bytes.byteOffset, CREDIT_BYTES >> 2);
+    // With an immediate, so that a sender that sleeps until there is room wakes up.
     const credit = lane.qp.prepare({
-      opcode: 'RDMA_WRITE',
+      opcode: 'RDMA_WRITE_WITH_IMM',
       local: staging,
       remote: { addr: hello.creditsAddress, length: CREDIT_BYTES, rkey: hello.creditsKey },
-      signaledEvery: 16,
     });
     this.#creditPosts = {
       send: (at, consumed) => {
         words[at] = consumed;
+        credit.imm = IMM_WAKE;
         credit.post(at * 4, 4, 0);
+        this.ringPosted();
       },
     };
   }
 
   // ---- sending small things ----
+
+  /** Immediate mode: a slot was posted. Until its completion comes somebody must make progress, or a receiver that is not ready would never be retried. */
+  ringPosted(): void {
+    const { driver, cq } = this.worker;
+    if (driver.asleep) cq.requestNotify(); // makes the device carry on what it has to retry
+    if (this.#ringOutstanding++ > 0) return;
+    driver.join();
+    driver.ensure();
+  }
+
+  /** And its completion is here, or never comes. */
+  ringCompleted(all = false): void {
+    if (this.#ringOutstanding === 0) return;
+    this.#ringOutstanding = all ? 0 : this.#ringOutstanding - 1;
+    if (this.#ringOutstanding === 0) this.worker.driver.leave();
+  }
 
   /** After publishing: wakes the peer if it sleeps. */
   announce(): void {

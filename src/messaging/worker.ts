@@ -541,6 +541,8 @@ export class Worker {
         lane.postReceives(1);
       } else if (wcs.id[i] > 0) {
         lane.completed(wcs.id[i], 0, '');
+      } else if (!endpoint.mapped) {
+        endpoint.ringCompleted();
       }
     }
     if (woken && this.driver.asleep) {
@@ -881,6 +883,7 @@ export class Worker {
       this.#live.splice(at, 1);
       if (!endpoint.mapped) this.#counted--;
     }
+    endpoint.ringCompleted(true);
     this.tags.forgetStuck(endpoint);
     this.#selections.delete(endpoint);
     if (endpoint.source >= 0 && this.#bySource[endpoint.source] === endpoint) {

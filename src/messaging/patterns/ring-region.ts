@@ -134,6 +134,8 @@ export interface RingPosts {
   readonly imm: number;
   /** Where the ring begins in the prepared regions, bytes. */
   readonly offset: number;
+  /** Told after each slot. */
+  readonly posted: () => void;
 }
 
 /** The sender's side. Reserve, fill the slot and its bulk, publish. */
@@ -220,6 +222,7 @@ export class RingWriter {
     }
     posts.slot.imm = posts.imm;
     posts.slot.post(posts.offset + RING_HEAD_BYTES + (position & this.#mask) * SLOT_BYTES, SLOT_BYTES, 0);
+    posts.posted();
   }
 
   /** Tells the receiver that the sender is about to sleep until there is room; then look again. Direct mode. */

@@ -70,9 +70,14 @@ export class Driver {
     }
   }
 
-  /** Makes sure that the loop runs. */
+  /** Makes sure that the loop runs, and that peers know what a sleeping one waits for. */
   start(): void {
     if (this.asleep) this.#worker.kick();
+    this.ensure();
+  }
+
+  /** Makes sure that the loop runs. */
+  ensure(): void {
     if (this.#running || this.#stopped) return;
     this.#running = true;
     void this.#run();
