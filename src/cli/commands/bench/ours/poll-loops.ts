@@ -38,6 +38,15 @@ function lastWord(bytes: Uint8Array, size: number): Int32Array | Uint8Array {
 
 const BYTE = 0xff;
 
+/** Polls a word. Plain loads are quick; the atomic one now and then keeps a compiler from taking them for one. */
+function awaitValue(word: Int32Array | Uint8Array, value: number, patience: Patience): void {
+  for (;;) {
+    for (let i = 0; i < 16; i++) if (word[0] === value) return;
+    if (Atomics.load(word, 0) === value) return;
+    patience.turn();
+  }
+}
+
 /** Before a round of WRITEs, on both sides, while nobody writes: whatever stands there must not look like the first one. */
 export function clearLastWord(end: Endpoint): void {
   Atomics.store(lastWord(end.sink.bytes, end.bench.size), 0, 0);
@@ -61,7 +70,7 @@ function writePingPong(end: Endpoint, initiator: boolean, batch: number, batches
         single.post(0, size, 0);
         reapOne(sendCq, wcs, patience);
       }
-      while (Atomics.load(incoming, 0) !== sequence) patience.turn();
+      awaitValue(incoming, sequence, patience);
       if (!initiator) {
         outgoing[0] = sequence;
         single.post(0, size, 0);
