@@ -24,7 +24,7 @@ function namesIn(root: string, path: string): string[] {
 }
 
 /** The CPUs of a kernel list: '0-2,5' is 0, 1, 2, 5. */
-export function parseCpuList(text: string): number[] {
+function parseCpuList(text: string): number[] {
   const cpus: number[] = [];
   for (const part of text.split(',').filter((piece) => piece.trim() !== '')) {
     const [first, last = first] = part.split('-').map(Number);
@@ -34,7 +34,7 @@ export function parseCpuList(text: string): number[] {
 }
 
 /** CPUs this process may use. */
-export function allowedCpus(root = '/'): number[] {
+function allowedCpus(root = '/'): number[] {
   const line = /^Cpus_allowed_list:\s*(\S+)/m.exec(textOf(root, 'proc/self/status') ?? '');
   return parseCpuList(line?.[1] ?? '0');
 }

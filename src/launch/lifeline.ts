@@ -21,7 +21,7 @@ export const FRAME = {
 /** Longest text that a rank sends, bytes. */
 const MAX_TEXT_BYTES = 1024;
 /** Longest text that a rank takes, bytes: room for a stall report. */
-export const MAX_REPORT_BYTES = 8192;
+const MAX_REPORT_BYTES = 8192;
 const HEAD_BYTES = 16;
 
 export interface LifelineFrame {

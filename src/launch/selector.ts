@@ -35,7 +35,7 @@ function needsNics({ from, to }: Pair): string | undefined {
 }
 
 /** Order does not matter; the latency does. */
-export const CANDIDATES: readonly Candidate[] = [
+const CANDIDATES: readonly Candidate[] = [
   {
     provider: 'shm',
     latencyUs: 0.15,

@@ -91,14 +91,19 @@ export class OneNodeSlurm {
       'log-file=log/munged.log',
       'seed-file=munged.seed',
     ];
-    execFileSync('munged', ['--force', ...munge.map((text) => `--${text.replace('=', `=${directory}/`)}`)], options);
-    execFileSync('slurmctld', ['-c'], options);
-    execFileSync('slurmd', [], options);
-    const idle = () =>
-      spawnSync('sinfo', ['-h', '-o', '%T'], { ...options, stdio: 'pipe', encoding: 'utf8' }).stdout.trim() === 'idle';
-    await waitFor('the node is idle', idle).catch((error) => {
+    const start = (name: string, args: readonly string[]) => execFileSync(name, args, options);
+    start('munged', ['--force', ...munge.map((text) => `--${text.replace('=', `=${directory}/`)}`)]);
+    start('slurmctld', ['-c']);
+    start('slurmd', []);
+    await waitFor('the node is idle', () => this.#ask('sinfo', ['-h', '-o', '%T']) === 'idle').catch((error) => {
       throw new Error(`${error.message}\n${this.#logs()}`);
     });
+  }
+
+  /** What a command of Slurm says. */
+  #ask(command: string, args: readonly string[]): string {
+    const env = { ...process.env, ...this.env };
+    return spawnSync(command, args, { env, timeout: 5000, encoding: 'utf8' }).stdout?.trim() ?? '';
   }
 
   #logs(): string {
@@ -110,10 +115,8 @@ export class OneNodeSlurm {
 
   /** Cancels what runs, ends the daemons by their pid files, removes the directory. */
   async stop(): Promise<void> {
-    const env = { ...process.env, ...this.env };
-    spawnSync('scancel', ['--user', 'root'], { env, timeout: 5000 });
-    const jobs = () => spawnSync('squeue', ['-h'], { env, timeout: 5000, encoding: 'utf8' }).stdout?.trim() ?? '';
-    await waitFor('jobs have ended', () => jobs() === '');
+    this.#ask('scancel', ['--user', 'root']);
+    await waitFor('jobs have ended', () => this.#ask('squeue', ['-h']) === '');
     for (const name of ['slurmd', 'slurmctld', 'munged']) {
       let pid = 0;
       try {

@@ -7,9 +7,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { pause, program, type Running, Stage, until } from '../launch/job.js';
+import { ACTOR, pause, type Running, Stage, until } from '../launch/job.js';
 
-const ACTOR = program('actor');
 const SSHD = '/usr/sbin/sshd';
 const { ensureCommands } = (await import(new URL('../../../scripts/system-packages.mjs', import.meta.url).href)) as {
   ensureCommands(packages: Record<string, string>): string[];
@@ -24,7 +23,8 @@ let ssh = '';
 before(async () => {
   if (skip) return;
   const file = (name: string) => join(directory, name);
-  for (const name of ['host', 'user']) execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', file(name)]);
+  const [keygen, ...options] = ['ssh-keygen', '-q', '-t', 'ed25519', '-N', ''];
+  for (const name of ['host', 'user']) execFileSync(keygen, [...options, '-f', file(name)]);
   writeFileSync(file('authorized'), readFileSync(file('user.pub')), { mode: 0o600 });
   const port = await new Promise<number>((resolve) => {
     const server = createServer().listen(0, () => {

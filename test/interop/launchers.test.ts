@@ -5,10 +5,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { program, type Running, Stage, VERBENA } from '../launch/job.js';
+import { ACTOR, type Running, Stage, VERBENA } from '../launch/job.js';
 import { OneNodeSlurm } from './launchers-slurm.js';
 
-const ACTOR = program('actor');
 const { ensureCommands } = (await import(new URL('../../../scripts/system-packages.mjs', import.meta.url).href)) as {
   ensureCommands(packages: Record<string, string>): string[];
 };

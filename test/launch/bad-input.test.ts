@@ -2,9 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
-import { jobTest, program, type Running, type Stage } from './job.js';
+import { ACTOR, jobTest, type Running, type Stage } from './job.js';
 
-const ACTOR = program('actor');
 const SECRET = '0123456789abcdef0123456789abcdef';
 
 async function fails(job: Running, code: number, words: RegExp): Promise<void> {

@@ -14,10 +14,8 @@ import { fileURLToPath } from 'node:url';
 
 export const VERBENA = fileURLToPath(new URL('../../../bin/verbena.js', import.meta.url));
 
-/** Path of a compiled rank program. */
-export function program(name: string): string {
-  return fileURLToPath(new URL(`./ranks/${name}.js`, import.meta.url));
-}
+/** The compiled program of ranks: its first argument says what they do. */
+export const ACTOR = fileURLToPath(new URL('../fixtures/rank-actor.js', import.meta.url));
 
 /** Lets time pass: for polling outside conditions, never as synchronisation. */
 export function pause(ms: number): Promise<void> {

@@ -7,9 +7,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Random } from '../processes/random.js';
-import { marked, pause, program, type Running, Stage } from './job.js';
+import { ACTOR, marked, pause, type Running, Stage } from './job.js';
 
-const ACTOR = program('actor');
 /** Learning of a death on one host, ms; the machine may be busy with other tests, so scheduling gets some room on top. */
 const BOUND_MS = 1000;
 const ROOM_MS = 500;

@@ -1,9 +1,7 @@
 /** Every rank learns who died, within a second, while its thread is blocked; and a stall is explained. */
 
 import assert from 'node:assert/strict';
-import { jobTest, program, type Running, type Stage } from './job.js';
-
-const ACTOR = program('actor');
+import { ACTOR, jobTest, type Running, type Stage } from './job.js';
 
 interface Saw {
   readonly rank: number;

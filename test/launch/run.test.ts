@@ -4,9 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { jobTest, program, until } from './job.js';
-
-const ACTOR = program('actor');
+import { ACTOR, jobTest, until } from './job.js';
 
 jobTest('four ranks find each other and know where they are', async (stage) => {
   const job = stage.verbena(['run', '-n', '4', ACTOR, 'hello']);

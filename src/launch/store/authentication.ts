@@ -19,13 +19,6 @@ const NONCE_BYTES = 24;
 /** Shortest secret that is accepted, characters. */
 export const MIN_SECRET_LENGTH = 16;
 
-export interface Hello {
-  readonly magic: string;
-  readonly protocol: number;
-  readonly version: string;
-  readonly nonce: string;
-}
-
 /** A fresh secret: 64 hexadecimal digits. */
 export function makeSecret(): string {
   return randomBytes(32).toString('hex');

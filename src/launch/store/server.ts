@@ -71,11 +71,24 @@ export class StoreServer {
       );
     }
     const server = new StoreServer(options);
-    await new Promise<void>((resolve, reject) => {
-      server.#server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options)));
-      server.#server.listen({ host: options.address, port: options.port, exclusive: true }, resolve);
-    });
+    try {
+      await server.#listen(options.address);
+    } catch (error) {
+      // A kernel without IPv6 has no address '::' that stands for all.
+      if (options.address !== '::' || (error as NodeJS.ErrnoException).code !== 'EAFNOSUPPORT')
+        throw listenError(error as Error, options);
+      await server.#listen('0.0.0.0').catch((other) => {
+        throw listenError(other, options);
+      });
+    }
     return server;
+  }
+
+  #listen(host: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen({ host, port: this.#options.port, exclusive: true }, resolve);
+    });
   }
 
   get port(): number {

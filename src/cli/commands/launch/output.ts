@@ -12,7 +12,7 @@ export interface Output {
 const COLOURS = ['cyan', 'green', 'yellow', 'magenta', 'blue'] as const;
 
 /** '[ 3] ' with as many columns for every rank, in a colour of its own. */
-export function prefixOf(rank: number, size: number, style: Style): string {
+function prefixOf(rank: number, size: number, style: Style): string {
   const width = String(size - 1).length;
   return `${style[COLOURS[rank % COLOURS.length]](`[${String(rank).padStart(width)}]`)} `;
 }

@@ -1,0 +1,143 @@
+/**
+ * Ranks on two hosts: each a network namespace and a process namespace of its own, joined by a virtual cable. What one host cannot show: a coordinator that is
+ * reached over a network, heartbeats, a cable that is cut, an address that does not work.
+ */
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { after, before, describe, test } from 'node:test';
+import { ACTOR, type Running, Stage, VERBENA } from '../launch/job.js';
+
+const SECRET = '0123456789abcdef0123456789abcdef';
+const names = [`verbena-a-${process.pid}`, `verbena-b-${process.pid}`];
+const addresses = ['10.231.7.1', '10.231.7.2'];
+
+function ip(...words: string[]): boolean {
+  return spawnSync('ip', words, { stdio: 'ignore' }).status === 0;
+}
+
+const skip =
+  process.getuid?.() !== 0
+    ? 'network namespaces need root'
+    : !(ip('netns', 'add', `${names[0]}-try`) && ip('netns', 'del', `${names[0]}-try`)) &&
+      'this machine allows no network namespaces';
+
+before(() => {
+  if (skip) return;
+  for (const name of names) assert.ok(ip('netns', 'add', name));
+  assert.ok(ip('link', 'add', 'cable', 'netns', names[0], 'type', 'veth', 'peer', 'name', 'cable', 'netns', names[1]));
+  names.forEach((name, i) => {
+    assert.ok(ip('-n', name, 'address', 'add', `${addresses[i]}/24`, 'dev', 'cable'));
+    assert.ok(ip('-n', name, 'link', 'set', 'cable', 'up'));
+    assert.ok(ip('-n', name, 'link', 'set', 'lo', 'up'));
+  });
+});
+after(() => {
+  if (!skip) for (const name of names) ip('netns', 'del', name);
+});
+
+/** Rank `rank` of `size`, on host 0 or 1. */
+function start(
+  stage: Stage,
+  host: number,
+  rank: number,
+  size: number,
+  words: readonly string[],
+  env: Record<string, string> = {},
+): Running {
+  const inside = ['netns', 'exec', names[host], 'unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  return stage.start('ip', [...inside, process.execPath, VERBENA, 'exec', ACTOR, ...words], {
+    RANK: String(rank),
+    WORLD_SIZE: String(size),
+    MASTER_ADDR: addresses[0],
+    MASTER_PORT: '29517',
+    VERBENA_SECRET: SECRET,
+    ...env,
+  });
+}
+
+function hostsTest(name: string, body: (stage: Stage) => Promise<void>): void {
+  test(name, { skip, timeout: 60_000 }, async () => {
+    const stage = new Stage();
+    try {
+      await body(stage);
+      await stage.assertNothingLeft(5000);
+    } finally {
+      await stage.abandon();
+      stage.remove();
+    }
+  });
+}
+
+describe('ranks on two hosts', () => {
+  hostsTest('find each other and know that they are on two', async (stage) => {
+    const ranks = [start(stage, 0, 0, 2, ['hello']), start(stage, 1, 1, 2, ['hello'])];
+    for (const rank of ranks) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
+    const hello = ranks.flatMap((rank) => rank.heard<{ rank: number; hosts: number; host: number; localSize: number }>('hello'));
+    assert.deepEqual(hello.map(({ rank, hosts, host, localSize }) => [rank, hosts, host, localSize]).sort(), [
+      [0, 2, 0, 1],
+      [1, 2, 1, 1],
+    ]);
+  });
+
+  hostsTest('say that shared memory does not join them', async (stage) => {
+    const ranks = [start(stage, 0, 0, 2, ['providers']), start(stage, 1, 1, 2, ['providers'])];
+    for (const rank of ranks) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
+    const [{ explained }] = ranks[0].heard<{ explained: string[] }>('providers');
+    assert.match(explained[0], /shm: they do not share a host/);
+  });
+
+  hostsTest('test their addresses: the cable works, a wrong address is named', async (stage) => {
+    const good = [0, 1].map((rank) => start(stage, rank, rank, 2, ['connectivity', 'own']));
+    for (const rank of good) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
+    const [{ separated, paths }] = good[0].heard<{ separated: unknown[]; paths: { address: string; interface: string }[] }>(
+      'paths',
+    );
+    assert.deepEqual(separated, []);
+    assert.deepEqual(
+      [...new Set(paths.map(({ address }) => address))].filter((address) => address.startsWith('10.')).sort(),
+      addresses,
+    );
+    assert.ok(paths.every((path) => path.interface === 'cable'));
+    const bad = [0, 1].map((rank) => start(stage, rank, rank, 2, ['connectivity', '127.0.0.1']));
+    for (const rank of bad) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
+    const [wrong] = bad[0].heard<{ separated: unknown[]; error: string }>('paths');
+    assert.deepEqual(wrong.separated, [
+      { from: 0, to: 1 },
+      { from: 1, to: 0 },
+    ]);
+    assert.match(wrong.error, /rank 0 to rank 1 on 127\.0\.0\.1 \(fake0\): ECONNREFUSED.*VERBENA_INTERFACE/);
+  });
+
+  hostsTest('learn of a killed rank on the other host within a second', async (stage) => {
+    const ranks = [start(stage, 0, 0, 2, ['watch']), start(stage, 1, 1, 2, ['watch'])];
+    await Promise.all(ranks.map((rank) => rank.hear('ready', 1)));
+    ranks[1].process.kill('SIGKILL'); // unshare goes, and --kill-child takes the rank with it
+    const killedAtMs = Date.now();
+    const [{ lost, atMs }] = await ranks[0].hear<{ lost: { rank: number }[]; atMs: number }>('saw', 1);
+    assert.deepEqual(
+      lost.map(({ rank }) => rank),
+      [1],
+    );
+    assert.ok(atMs - killedAtMs < 1000, `${atMs - killedAtMs} ms`);
+    await Promise.all(ranks.map(({ ended }) => ended));
+  });
+
+  hostsTest('take a host that fell silent for vanished, on both sides of the cut', async (stage) => {
+    const env = { VERBENA_HEARTBEAT_MS: '100', VERBENA_SILENCE_MS: '800' };
+    const ranks = [start(stage, 0, 0, 2, ['watch'], env), start(stage, 1, 1, 2, ['watch'], env)];
+    await Promise.all(ranks.map((rank) => rank.hear('ready', 1)));
+    ip('-n', names[0], 'link', 'set', 'cable', 'down');
+    const cutAtMs = Date.now();
+    const saw = await Promise.all(
+      ranks.map((rank) => rank.hear<{ lost: { rank: number; reason: string }[]; atMs: number }>('saw', 1)),
+    );
+    ip('-n', names[0], 'link', 'set', 'cable', 'up');
+    saw.flat().forEach(({ lost, atMs }, rank) => {
+      assert.equal(lost[0].rank, 1 - rank);
+      assert.match(lost[0].reason, /no word from its host for 800 ms/);
+      assert.ok(atMs - cutAtMs < 3000, `${atMs - cutAtMs} ms`);
+    });
+    await Promise.all(ranks.map(({ ended }) => ended));
+  });
+});
