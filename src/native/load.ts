@@ -9,10 +9,12 @@ import type { Addon } from './addon.js';
 import { ensureAddon, prebuildPath } from './build.js';
 
 let loaded: Addon | undefined;
+let loadedPath: string | undefined;
 
 function open(path: string): Addon {
   const holder = { exports: {} };
   process.dlopen(holder, path);
+  loadedPath = path;
   return holder.exports as Addon;
 }
 
@@ -36,4 +38,13 @@ function openFirstFit(): Addon {
 export function loadAddon(): Addon {
   loaded ??= openFirstFit();
   return loaded;
+}
+
+/**
+ * The file that `loadAddon` opened in this thread. A worker that is given it as VERBENA_ADDON shares handles with this thread: they are
+ * addresses inside that very file's structures.
+ */
+export function addonPath(): string {
+  loadAddon();
+  return loadedPath as string;
 }

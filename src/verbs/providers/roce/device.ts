@@ -14,6 +14,7 @@ import { closeSync, fstatSync, openSync } from 'node:fs';
 import { constants } from 'node:os';
 import { basename } from 'node:path';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { addonPath } from '../../../native/load.js';
 import type { CompletionThread, CqInit } from '../../completion-queue.js';
 import { CompletionChannel } from '../../completion-queue.js';
 import type { Connection, ConnectOptions, Listener } from '../../connection.js';
@@ -164,6 +165,7 @@ export class RoceDevice implements Device {
     this.worker = new Worker(new URL('./engine-thread.js', import.meta.url), {
       name: `roce ${name}`,
       execArgv: [],
+      env: { ...process.env, VERBENA_ADDON: addonPath() },
       workerData: { data, commands: commands.port2, notices: notices.port2 },
       transferList: [commands.port2, notices.port2],
     });
