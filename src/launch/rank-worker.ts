@@ -9,6 +9,7 @@ import type { Context, Endpoint, Worker } from '../messaging/index.js';
 import { LaunchError } from './errors.js';
 import type { Liveness } from './liveness.js';
 import type { Member } from './member.js';
+import { observeWaits } from './observed-worker.js';
 import { type Availability, selectCommonProvider } from './selector.js';
 import type { TcpStore } from './store/tcp-store.js';
 
@@ -24,6 +25,7 @@ export class RankWorker {
   readonly #liveness: Liveness;
   readonly #available: () => Promise<Availability>;
   readonly #endpoints = new Map<number, Promise<Endpoint>>();
+  readonly #ranks = new WeakMap<Endpoint, number>();
   #context: Context | undefined;
   #worker: Promise<Worker> | undefined;
   #closed = false;
@@ -55,7 +57,9 @@ export class RankWorker {
     const provider = selectCommonProvider(this.#members, await this.#available());
     const { openContext } = await import('../messaging/index.js');
     this.#context = await openContext({ device: provider, name: `rank ${this.#rank}` });
-    const worker = await this.#context.createWorker();
+    const worker = observeWaits(await this.#context.createWorker(), this.#liveness.waits, (endpoint) =>
+      this.#ranks.get(endpoint),
+    );
     await this.#store.set(addressKey(this.#rank), worker.address);
     await this.#store.set(WANTED, '1');
     return worker;
@@ -87,7 +91,9 @@ export class RankWorker {
         reject(this.#liveness.errorOf(rank));
       });
     });
-    return worker.connect(await Promise.race([this.#store.wait(addressKey(rank)), lost]));
+    const endpoint = worker.connect(await Promise.race([this.#store.wait(addressKey(rank)), lost]));
+    this.#ranks.set(endpoint, rank);
+    return endpoint;
   }
 
   async close(): Promise<void> {

@@ -25,6 +25,12 @@ describe('who is missing', () => {
     assert.deepEqual(missingRanks(world(waiting('allreduce', -1, 3), waiting('allreduce', -1, 4))), [0, 1]);
   });
 
+  it('is nobody in particular when a receive takes messages from anyone', () => {
+    const where = world(waiting('receive', -2, 7), { state: 'elsewhere' });
+    assert.deepEqual(missingRanks(where), []);
+    assert.match(stallReport(where), /message that nobody sends\n {2}rank 0: in receive #7 with anyone for 5\.0 s/);
+  });
+
   it('is nobody when two wait for each other: then it is a deadlock and the report says so', () => {
     const where = world(waiting('receive', 1), waiting('receive', 0));
     assert.deepEqual(missingRanks(where), []);

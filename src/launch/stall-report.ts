@@ -3,12 +3,13 @@
  */
 
 import { ranksInWords } from './member.js';
+import { ANYONE } from './waits.js';
 
 /** Where a rank waits, as its native thread reads it from the board. */
 export interface Wait {
   /** What the call is called: "barrier 'start'". */
   readonly site: string;
-  /** The rank it waits for; -1: all. */
+  /** The rank it waits for; -1: all; -2: whoever comes. */
   readonly peer: number;
   /** A number that tells two calls of one site apart: a tag, a sequence number; -1: none. */
   readonly detail: number;
@@ -27,7 +28,8 @@ export type Whereabouts =
 
 function callOf(wait: Wait): string {
   const detail = wait.detail >= 0 ? ` #${wait.detail}` : '';
-  return wait.peer >= 0 ? `${wait.site}${detail} with rank ${wait.peer}` : `${wait.site}${detail}`;
+  const peer = wait.peer >= 0 ? ` with rank ${wait.peer}` : wait.peer === ANYONE ? ' with anyone' : '';
+  return `${wait.site}${detail}${peer}`;
 }
 
 /** Ranks that the waiting ones miss: those named as peers, and for calls of everybody those that are not in the same call. */
@@ -36,6 +38,7 @@ export function missingRanks(where: ReadonlyMap<number, Whereabouts>): number[] 
   for (const [rank, { state, ...rest }] of where) {
     if (state !== 'waiting') continue;
     const { wait } = rest as { wait: Wait };
+    if (wait.peer === ANYONE) continue;
     if (wait.peer >= 0) {
       const peer = where.get(wait.peer);
       if (peer?.state !== 'waiting' || peer.wait.peer !== rank) missing.add(wait.peer);
@@ -66,12 +69,15 @@ export function stallReport(where: ReadonlyMap<number, Whereabouts>): string {
     if (at.state === 'waiting') line.oldestMs = Math.max(line.oldestMs, at.wait.ageMs);
     lines.set(words, line);
   }
+  const waitsForAnyone = [...where.values()].some((at) => at.state === 'waiting' && at.wait.peer === ANYONE);
   const oldest = Math.max(...[...lines.values()].map((line) => line.oldestMs));
   const missing = missingRanks(where);
   const head =
     missing.length > 0
       ? `stalled for ${(oldest / 1000).toFixed(1)} s: waiting for ${ranksInWords(missing)}`
-      : `stalled for ${(oldest / 1000).toFixed(1)} s: everybody waits, and nobody for somebody who is missing`;
+      : `stalled for ${(oldest / 1000).toFixed(1)} s: ${
+          waitsForAnyone ? 'waiting for a message that nobody sends' : 'everybody waits, and nobody for somebody who is missing'
+        }`;
   const body = [...lines].map(([words, { ranks, oldestMs }]) => {
     const age = oldestMs > 0 ? ` for ${(oldestMs / 1000).toFixed(1)} s` : '';
     return `  ${ranksInWords(ranks)}: ${words}${age}`;

@@ -12,6 +12,9 @@
 
 import { type Board, SITE_COUNT, SLOT_COUNT } from './board.js';
 
+/** As a peer: the call waits for whoever comes, and nobody in particular is missing. */
+export const ANYONE = -2;
+
 export class WaitRegistry {
   readonly #board: Board;
   readonly #words: Int32Array;
@@ -39,7 +42,7 @@ export class WaitRegistry {
 
   /**
    * Says that a call waits. Returns the slot for `leave`, or -1 when 16 calls wait already (then this one is not seen in reports).
-   * @param peer the rank it waits for; -1: all of them
+   * @param peer the rank it waits for; -1: all of them; ANYONE
    * @param detail a tag or sequence number that tells two calls apart; -1: none
    */
   enter(site: number, peer = -1, detail = -1): number {

@@ -88,6 +88,13 @@ jobTest('under a foreign launcher, ranks see that rank 0, which holds the coordi
   await Promise.all(ranks.map(({ ended }) => ended));
 });
 
+jobTest('a receive through the worker of the world is explained when it stalls', async (stage) => {
+  const job = stage.verbena(['run', '-n', '2', ACTOR, 'stalledReceive']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
+  assert.equal(job.heard('through').length, 2);
+  assert.match(job.stderr, /stalled for \d+\.\d s: waiting for rank 0\n[\s\S]*rank 1: in receive #5 with rank 0 for \d+\.\d s/);
+});
+
 jobTest('a stall names who is missing and where each rank waits, although threads are blocked', async (stage) => {
   const job = stage.verbena(['run', '-n', '3', ACTOR, 'stall']);
   assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
