@@ -37,7 +37,9 @@ const OPTIMIZERS: Record<string, [make: (model: nn.Model) => nn.Optimizer, rate:
 };
 
 for (const [name, [make, rate]] of Object.entries(OPTIMIZERS)) {
-  test(`${name} learns two moons with norms, dropout, warm-up and clipping`, () => {
+  test(`${name} learns two moons with norms, dropout, warm-up and clipping`, (context) => {
+    const blas: nn.BlasChoice = nn.selectBlas('auto');
+    context.diagnostic(`matrix product: ${blas.implementation}, vectors of ${blas.lanes}`);
     const { points, labels } = moons(1);
     const model = new nn.Model({ input: [2], layers: LAYERS(), maxBatch: COUNT, seed: 3 });
     const optimizer = make(model);
