@@ -590,13 +590,14 @@ static napi_value transfer_ring_at_end_js(napi_env env, napi_callback_info info)
 
 static void stop_datagram(void *p) { datagram_close(p); }
 
-/* datagramOpen(address, port, buffer bytes) -> datagram, or -errno */
+/* datagramOpen(network, address, port, buffer bytes) -> datagram, or -errno */
 static napi_value datagram_open_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
-  char address[80];
+  char network[512], address[80];
   datagram *d;
-  text_at(&c, 0, address, sizeof address);
-  int error = datagram_open(address, int_at(&c, 1), int_at(&c, 2), &d);
+  text_at(&c, 0, network, sizeof network);
+  text_at(&c, 1, address, sizeof address);
+  int error = datagram_open(network[0] ? network : NULL, address, int_at(&c, 2), int_at(&c, 3), &d);
   if (error) return number(env, -error);
   adopt(env, d, stop_datagram);
   return pointer(env, d);

@@ -3,8 +3,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -57,7 +59,24 @@ static int parse(const char *text, int port, any_address *out, socklen_t *length
   return 0;
 }
 
-int datagram_open(const char *address, int port, int buffer_bytes, datagram **out) {
+/* A socket belongs to the network namespace it was made in, whatever its thread does later. Returns a descriptor, or -1 with errno. */
+static int socket_in(const char *network, int family) {
+  int type = SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+  if (!network) return socket(family, type, 0);
+  int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), there = open(network, O_RDONLY | O_CLOEXEC), fd = -1;
+  int error = here < 0 || there < 0 || setns(there, CLONE_NEWNET) != 0 ? errno : 0;
+  if (!error) {
+    fd = socket(family, type, 0);
+    error = errno;
+    if (setns(here, CLONE_NEWNET) != 0) abort();
+  }
+  if (here >= 0) close(here);
+  if (there >= 0) close(there);
+  errno = error;
+  return fd;
+}
+
+int datagram_open(const char *network, const char *address, int port, int buffer_bytes, datagram **out) {
   any_address a;
   socklen_t length;
   int error = parse(address, port, &a, &length);
@@ -66,7 +85,7 @@ int datagram_open(const char *address, int port, int buffer_bytes, datagram **ou
   if (!d) return ENOMEM;
   d->wake_fd = -1;
   d->is_ipv6 = a.any.sa_family == AF_INET6;
-  d->fd = socket(a.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  d->fd = socket_in(network, a.any.sa_family);
   if (d->fd < 0) goto failed;
   if (d->is_ipv6) {
     if (set_int(d->fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) != 0) goto failed;

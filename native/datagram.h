@@ -20,9 +20,9 @@ typedef struct datagram datagram;
 
 /*
  * Binds a socket. address: numeric text; port 0: the kernel's choice. buffer_bytes: what the kernel may queue; it gives what it allows.
- * Returns 0 or an errno.
+ * network: a file that stands for a network namespace, where the socket is to be; NULL for the one of this thread. Returns 0 or an errno.
  */
-int datagram_open(const char *address, int port, int buffer_bytes, datagram **out);
+int datagram_open(const char *network, const char *address, int port, int buffer_bytes, datagram **out);
 void datagram_close(datagram *d);
 int datagram_port(datagram *d);
 /* Bytes the kernel queues for this socket, as it counts them. */

@@ -18,7 +18,7 @@ static batch out, in;
 
 static datagram *open_on(const char *address) {
   datagram *d;
-  CHECK(datagram_open(address, 0, 1 << 20, &d) == 0);
+  CHECK(datagram_open(NULL, address, 0, 1 << 20, &d) == 0);
   return d;
 }
 
@@ -83,7 +83,7 @@ static void a_batch(const char *address) {
 static void batches_travel_over_ipv4_with_a_right_icrc(void) { a_batch("127.0.0.1"); }
 static void batches_travel_over_ipv6_with_a_right_icrc(void) {
   datagram *d;
-  if (datagram_open("::1", 0, 1 << 16, &d) != 0) {
+  if (datagram_open(NULL, "::1", 0, 1 << 16, &d) != 0) {
     printf("  (no IPv6 here)\n");
     return;
   }
@@ -117,8 +117,8 @@ static void packets_that_are_none_have_length_0(void) {
 
 static void a_port_is_taken_once(void) {
   datagram *a = open_on("127.0.0.1"), *b;
-  CHECK(datagram_open("127.0.0.1", datagram_port(a), 1 << 16, &b) == EADDRINUSE);
-  CHECK(datagram_open("no address", 0, 1 << 16, &b) == EINVAL);
+  CHECK(datagram_open(NULL, "127.0.0.1", datagram_port(a), 1 << 16, &b) == EADDRINUSE);
+  CHECK(datagram_open(NULL, "no address", 0, 1 << 16, &b) == EINVAL);
   datagram_close(a);
 }
 
@@ -148,6 +148,16 @@ static void a_wait_ends_by_time_by_a_wake_and_by_a_wake_before_it(void) {
   datagram_close(d);
 }
 
+static void a_socket_can_be_made_in_another_network_namespace(void) {
+  datagram *d;
+  int before = open_files();
+  CHECK(datagram_open("/nonexistent", "127.0.0.1", 0, 1 << 16, &d) == ENOENT);
+  int error = datagram_open("/proc/self/ns/net", "127.0.0.1", 0, 1 << 16, &d);
+  CHECK(error == 0 || error == EPERM);
+  if (error == 0) datagram_close(d);
+  CHECK(open_files() == before);
+}
+
 static void closing_leaves_no_descriptor(void) {
   int before = open_files();
   datagram *d = open_on("127.0.0.1");
@@ -164,6 +174,7 @@ int main(void) {
   RUN(packets_that_are_none_have_length_0);
   RUN(a_port_is_taken_once);
   RUN(a_wait_ends_by_time_by_a_wake_and_by_a_wake_before_it);
+  RUN(a_socket_can_be_made_in_another_network_namespace);
   RUN(closing_leaves_no_descriptor);
   return 0;
 }

@@ -101,8 +101,8 @@ export interface Addon {
   ): number;
   transferRingAtEnd(transfer: Address, on: number): void;
 
-  /** A bound UDP socket for RoCEv2, ended by `stop`. `address` is numeric; port 0 is the kernel's choice. */
-  datagramOpen(address: string, port: number, bufferBytes: number): Address;
+  /** A bound UDP socket for RoCEv2, ended by `stop`. `network`: file of a network namespace, or ''. Port 0 is the kernel's choice. */
+  datagramOpen(network: string, address: string, port: number, bufferBytes: number): Address;
   datagramPort(datagram: Address): number;
   /** Bytes that the kernel queues for it, as the kernel counts. */
   datagramBuffer(datagram: Address): number;

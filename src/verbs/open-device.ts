@@ -19,6 +19,7 @@ export interface Provider {
 const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
   shm: async () => (await import('./providers/shm/provider.js')).shmProvider,
   sim: async () => (await import('./providers/sim/provider.js')).simProvider,
+  roce: async () => (await import('./providers/roce/provider.js')).roceProvider,
 };
 
 /** What 'auto' tries, best first: fabrics that reach another process. */

@@ -21,6 +21,8 @@ const OVERHEAD_BYTES = 40 + 8 + 12 + 28 + 4 + 4;
 
 /** What 'roce:...' names. */
 export interface LocalAddress {
+  /** File of the network namespace, or '' for the one of this process. */
+  readonly network: string;
   /** Numeric, with a scope number for link-local IPv6. */
   readonly host: string;
   /** 0: 4791 when it is free, else any. */
@@ -89,11 +91,25 @@ function mtuOf(name: string): number {
   return [...PATH_MTUS].reverse().find((mtu) => mtu + OVERHEAD_BYTES <= bytes) ?? PATH_MTUS[0];
 }
 
+/** What a path of Ethernet carries: for namespaces whose interfaces cannot be seen from here. */
+const ETHERNET_MTU = 1024;
+
+/**
+ * Reads 'blue/10.0.0.1:5000': an address in the network namespace that `ip netns` calls 'blue'. It takes the right to enter it.
+ */
+function foreignAddress(text: string): LocalAddress | undefined {
+  const match = /^([^/]+)\/\[?([^\]]+?)\]?(?::(\d+))?$/.exec(text);
+  if (!match || parseIp(match[2]) === undefined) return undefined;
+  return { network: `/run/netns/${match[1]}`, host: match[2], port: Number(match[3] ?? 0), mtu: ETHERNET_MTU };
+}
+
 /**
  * Reads 'eth0', '10.0.0.1', '10.0.0.1:5000', '[fd00::1]:5000', 'eth0:5000', or nothing for the loopback. Throws VERBS_NO_DEVICE with what
  * there is instead.
  */
 export function localAddress(text: string | undefined): LocalAddress {
+  const foreign = text === undefined ? undefined : foreignAddress(text);
+  if (foreign) return foreign;
   const match = /^\[?([^\]]*?)\]?(?::(\d+))?$/.exec(text ?? '127.0.0.1');
   const whole = text !== undefined && isIPv6(text) ? text : undefined;
   const where = whole ?? match?.[1] ?? '';
@@ -112,10 +128,10 @@ export function localAddress(text: string | undefined): LocalAddress {
         : undefined;
     if (found === undefined) continue;
     const host = found.family === 'IPv6' && found.scopeid ? `${found.address}%${found.scopeid}` : found.address;
-    return { host, port, mtu: mtuOf(name) };
+    return { network: '', host, port, mtu: mtuOf(name) };
   }
   // All of 127.0.0.0/8 is this host, listed or not.
-  if (wanted?.length === 4 && wanted[0] === 127) return { host: where, port, mtu: mtuOf('lo') };
+  if (wanted?.length === 4 && wanted[0] === 127) return { network: '', host: where, port, mtu: mtuOf('lo') };
   const known = Object.entries(interfaces).map(([name, list]) => `${name} (${list?.map((a) => a.address).join(', ')})`);
   throw new VerbsError('VERBS_NO_DEVICE', `no interface or address '${where}': this host has ${known.join('; ')}`);
 }

@@ -554,7 +554,7 @@ function openSocket(door: Door, local: LocalAddress): number {
   const tries = local.port !== 0 ? [local.port] : [ROCE_PORT, ...Array.from({ length: 64 }, randomPort)];
   let errno = 0;
   for (const port of tries) {
-    const datagram = door.addon.datagramOpen(local.host, port, BUFFER_BYTES);
+    const datagram = door.addon.datagramOpen(local.network, local.host, port, BUFFER_BYTES);
     if (datagram > 0) return datagram;
     errno = -datagram;
     if (errno !== constants.errno.EADDRINUSE) break;
