@@ -38,6 +38,7 @@ import { SendRequest } from './send-request.js';
 import type { Target } from './target.js';
 
 const SEND_WITH_IMM = OPCODES.indexOf('SEND_WITH_IMM');
+const WRITE = OPCODES.indexOf('RDMA_WRITE');
 const WRITE_WITH_IMM = OPCODES.indexOf('RDMA_WRITE_WITH_IMM');
 const READ = OPCODES.indexOf('RDMA_READ');
 const CMP_AND_SWP = OPCODES.indexOf('ATOMIC_CMP_AND_SWP');
@@ -45,6 +46,9 @@ const FETCH_AND_ADD = OPCODES.indexOf('ATOMIC_FETCH_AND_ADD');
 
 /** Up to here a loop over words is faster than a call into the addon. */
 const COPY_IN_JS = 128;
+/** Offsets below this are small integers of the engine. */
+const SMALL_INTEGER = 2 ** 30;
+const NO_WORDS = new Int32Array(0);
 
 export class ShmPreparedSend implements PreparedSend {
   imm = 0;
@@ -74,6 +78,21 @@ export class ShmPreparedSend implements PreparedSend {
   #checkedTarget: Target | undefined;
   /** Where the remote range starts in #ref: a small integer, unlike an address, so that adding to it makes no number on the heap. */
   #start = 0;
+  /** The short way for a few words (#moveWords): the target it leads to, and what it needs. */
+  #route: Target | undefined;
+  #control: Int32Array = NO_WORDS;
+  #farWords: Int32Array = NO_WORDS;
+  #nearWords: Int32Array = NO_WORDS;
+  #stateAt = 0;
+  #entryAt = 0;
+  #serial = 0;
+  #announceAt = 0;
+  #announce = 0;
+  #farStart = 0;
+  #nearStart = 0;
+  #lowest = 0;
+  #highest = 0;
+  readonly #reads: boolean;
 
   constructor(qp: ShmQueuePair, spec: PrepareSpec) {
     const local = spec.local;
@@ -113,6 +132,7 @@ export class ShmPreparedSend implements PreparedSend {
     this.#qp = qp;
     this.#cq = qp.sendCq as ShmCompletionQueue;
     this.#opcode = OPCODES.indexOf(spec.opcode);
+    this.#reads = this.#opcode === READ;
     this.#local = local;
     this.#localLength = local.length;
     this.#remoteAddr = spec.remote?.addr ?? 0;
@@ -129,6 +149,10 @@ export class ShmPreparedSend implements PreparedSend {
     const qp = this.#qp;
     if (!(offset >= 0 && length >= 0 && offset + length <= this.#localLength)) this.#outside(offset, length);
     const target = qp.target;
+    if (this.#route === target && target !== undefined && qp.fast === 1 && this.#moveWords(qp, offset, length, remoteOffset)) {
+      this.#complete(qp, length, id);
+      return;
+    }
     if (
       qp.fast === 1 &&
       target !== undefined &&
@@ -154,6 +178,40 @@ export class ShmPreparedSend implements PreparedSend {
       }
     }
     this.#long(offset, length, id, remoteOffset);
+  }
+
+  /**
+   * A WRITE or READ of a few aligned words of mapped memory: everything that can be known beforehand stands in fields of this object, so what is left is
+   * the announcement, one look whether the key still holds, and the words. False: another way must do it.
+   */
+  #moveWords(qp: ShmQueuePair, offset: number, length: number, remoteOffset: number): boolean {
+    const control = this.#control;
+    const near = this.#nearStart + offset;
+    const far = this.#farStart + remoteOffset;
+    if (
+      length > COPY_IN_JS ||
+      ((near | far | length) & 3) !== 0 ||
+      remoteOffset < this.#lowest ||
+      remoteOffset + length > this.#highest ||
+      control[this.#stateAt] !== this.#checkedWord ||
+      ((qp.sqPosted - qp.sqDone) & 0x7fffffff) >= qp.maxSendWr ||
+      !this.#local.live ||
+      this.#nearWords.length === 0
+    ) {
+      return false;
+    }
+    control[this.#announceAt] = this.#announce;
+    const holds = control[this.#entryAt] === this.#serial;
+    if (holds) {
+      const from = this.#reads ? this.#farWords : this.#nearWords;
+      const to = this.#reads ? this.#nearWords : this.#farWords;
+      const a = (this.#reads ? far : near) >> 2;
+      const b = (this.#reads ? near : far) >> 2;
+      const n = length >> 2;
+      for (let w = 0; w < n; w++) to[b + w] = from[a + w];
+    }
+    control[this.#announceAt] = 0;
+    return holds;
   }
 
   /** Counts the operation and makes its completion if it is due. */
@@ -342,13 +400,42 @@ export class ShmPreparedSend implements PreparedSend {
     this.#start = this.#remoteAddr - ref.address;
     this.#checkedWord = target.word;
     this.#checkedTarget = target;
+    this.#plan(target, ref);
     return ref;
+  }
+
+  /** Lays out the short way for a few words, where it may be taken. */
+  #plan(target: Target, ref: RemoteRef): void {
+    const { peer } = target;
+    const words = this.#opcode === WRITE || this.#opcode === READ;
+    this.#route = undefined;
+    if (
+      !words ||
+      !target.relaxed ||
+      ref.offset + ref.length > SMALL_INTEGER ||
+      this.#local.start + this.#localLength > SMALL_INTEGER
+    )
+      return;
+    this.#route = target;
+    this.#control = peer.i32;
+    this.#stateAt = target.at + QP_STATE;
+    this.#entryAt = ref.entry;
+    this.#serial = ref.serial;
+    this.#announceAt = peer.slot + IN_ANNOUNCE;
+    this.#announce = ref.index + 1;
+    this.#farWords = ref.i32;
+    this.#farStart = ref.offset + this.#start;
+    this.#lowest = -this.#start;
+    this.#highest = ref.length - this.#start;
+    this.#nearWords = this.#local.i32;
+    this.#nearStart = this.#local.start;
   }
 
   /** The ordinary way. */
   #long(offset: number, length: number, id: number, remoteOffset: number): void {
     const qp = this.#qp;
     this.#ref = undefined;
+    this.#route = undefined;
     const request = new SendRequest();
     if (qp.closed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex: 0 });
     const state = qp.state;
