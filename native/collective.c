@@ -138,24 +138,30 @@ static void wake_all(collective *c) {
   }
 }
 
+/* A rank that broke or closed the communicator: how its calls and ours end. CALL_DONE: there is none. */
+static int broken_by(collective *c, int *culprit) {
+  for (int k = 0; k < c->size; k++) {
+    int r = (c->rank + k) % c->size, broken = load(&c->peers[r].control->broken);
+    if (!broken) continue;
+    int own_trouble = r != c->rank && (broken == CALL_TIMEOUT || broken == CALL_SYSTEM); /* means nothing to others */
+    *culprit = own_trouble ? r : c->peers[r].control->culprit;
+    return own_trouble ? CALL_ABORTED : broken;
+  }
+  return CALL_DONE;
+}
+
 /* What ends a wait: CALL_DONE while there is nothing. */
 static int trouble(collective *c, patience *p) {
-  if (load(&c->own->broken)) {
-    p->culprit = c->own->culprit;
-    return c->own->broken;
+  if (!load(&c->own->broken)) {
+    poll(c->processes, (nfds_t)c->size, 0);
+    for (int r = 0; r < c->size; r++)
+      if (r != c->rank && c->processes[r].revents) {
+        p->culprit = r;
+        return CALL_PEER_LOST;
+      }
   }
-  poll(c->processes, (nfds_t)c->size, 0);
-  for (int r = 0; r < c->size; r++)
-    if (r != c->rank && c->processes[r].revents) {
-      p->culprit = r;
-      return CALL_PEER_LOST;
-    }
-  for (int r = 0; r < c->size; r++) {
-    int broken = r == c->rank ? 0 : load(&c->peers[r].control->broken);
-    if (!broken) continue;
-    p->culprit = broken == CALL_TIMEOUT || broken == CALL_SYSTEM ? r : c->peers[r].control->culprit;
-    return broken == CALL_TIMEOUT || broken == CALL_SYSTEM ? CALL_ABORTED : broken;
-  }
+  int broken = broken_by(c, &p->culprit);
+  if (broken) return broken;
   return p->deadline > 0 && now_ms() > p->deadline ? CALL_TIMEOUT : CALL_DONE;
 }
 
@@ -694,9 +700,10 @@ static void execute(collective *c, collective_call *call) {
   call->status = CALL_DONE;
   call->culprit = -1;
   call->bytes_sent = call->bytes_accessed = call->messages = 0;
-  if (load(&c->own->broken)) {
-    call->status = c->own->broken;
-    call->culprit = c->own->culprit;
+  int culprit = -1, broken = broken_by(c, &culprit);
+  if (broken) {
+    call->status = broken;
+    call->culprit = culprit;
     return;
   }
   if (call->method == METHOD_SLOTS) run_slots(c, call, &p);

@@ -12,34 +12,40 @@
 #define BAND(a, b) ((a) & (b))
 #define BOR(a, b) ((a) | (b))
 
-/* Arithmetic happens in `wide`: unsigned for integers, so that they wrap. */
-#define KERNELS(type, wide, op, OP)                                                                                              \
-  TARGET static void SET(into_##type##_##op)(void *own, const void *other, size_t n, int divisor) {                              \
-    type *restrict a = own;                                                                                                      \
-    const type *restrict b = other;                                                                                              \
-    if (divisor > 1)                                                                                                             \
-      for (size_t i = 0; i < n; i++) a[i] = DIVIDE_##type((type)OP((wide)a[i], (wide)b[i]), divisor);                            \
-    else                                                                                                                         \
-      for (size_t i = 0; i < n; i++) a[i] = (type)OP((wide)a[i], (wide)b[i]);                                                    \
-  }                                                                                                                              \
-  TARGET static void SET(pair_##type##_##op)(void *first, void *second, size_t n, int divisor) {                                 \
-    type *restrict a = first, *restrict b = second;                                                                              \
-    if (divisor > 1)                                                                                                             \
-      for (size_t i = 0; i < n; i++) a[i] = b[i] = DIVIDE_##type((type)OP((wide)a[i], (wide)b[i]), divisor);                     \
-    else                                                                                                                         \
-      for (size_t i = 0; i < n; i++) a[i] = b[i] = (type)OP((wide)a[i], (wide)b[i]);                                             \
+/* Arithmetic happens in `wide`: unsigned for integers, so that they wrap. Only the sum of floats divides here. */
+#define KERNELS(type, wide, op, OP)                                                                                             \
+  TARGET static void SET(into_##type##_##op)(void *own, const void *other, size_t n, int divisor) {                             \
+    type *restrict a = own;                                                                                                     \
+    const type *restrict b = other;                                                                                             \
+    (void)divisor;                                                                                                              \
+    for (size_t i = 0; i < n; i++) a[i] = (type)OP((wide)a[i], (wide)b[i]);                                                     \
+  }                                                                                                                             \
+  TARGET static void SET(pair_##type##_##op)(void *first, void *second, size_t n, int divisor) {                                \
+    type *restrict a = first, *restrict b = second;                                                                             \
+    (void)divisor;                                                                                                              \
+    for (size_t i = 0; i < n; i++) a[i] = b[i] = (type)OP((wide)a[i], (wide)b[i]);                                              \
+  }
+#define SUMS(type, wide)                                                                                                        \
+  KERNELS(type, wide, plain, SUM)                                                                                               \
+  TARGET static void SET(into_##type##_sum)(void *own, const void *other, size_t n, int divisor) {                              \
+    type *restrict a = own;                                                                                                     \
+    const type *restrict b = other;                                                                                             \
+    if (divisor > 1)                                                                                                            \
+      for (size_t i = 0; i < n; i++) a[i] = DIVIDE_##type((type)SUM((wide)a[i], (wide)b[i]), divisor);                          \
+    else SET(into_##type##_plain)(own, other, n, 1);                                                                            \
+  }                                                                                                                             \
+  TARGET static void SET(pair_##type##_sum)(void *first, void *second, size_t n, int divisor) {                                 \
+    type *restrict a = first, *restrict b = second;                                                                             \
+    if (divisor > 1)                                                                                                            \
+      for (size_t i = 0; i < n; i++) a[i] = b[i] = DIVIDE_##type((type)SUM((wide)a[i], (wide)b[i]), divisor);                   \
+    else SET(pair_##type##_plain)(first, second, n, 1);                                                                         \
   }
 
 /* A power of two is divided by exactly in either way, and a multiplication is faster. */
 #define DIVIDE_f32(x, d) ((d) & ((d) - 1) ? (x) / (f32)(d) : (x) * (1.0f / (f32)(d)))
 #define DIVIDE_f64(x, d) ((d) & ((d) - 1) ? (x) / (f64)(d) : (x) * (1.0 / (f64)(d)))
-#define DIVIDE_i8(x, d) ((i8)((x) / (d)))
-#define DIVIDE_i32(x, d) ((x) / (d))
-#define DIVIDE_i64(x, d) ((x) / (d))
-#define DIVIDE_u8(x, d) ((u8)((x) / (d)))
 
-#define ARITHMETIC(type, wide)                                                                                                   \
-  KERNELS(type, wide, sum, SUM)                                                                                                  \
+#define OTHERS(type, wide)                                                                                                   \
   KERNELS(type, wide, prod, PROD)                                                                                                \
   KERNELS(type, type, min, MIN)                                                                                                  \
   KERNELS(type, type, max, MAX)
@@ -47,12 +53,12 @@
   KERNELS(type, type, band, BAND)                                                                                                \
   KERNELS(type, type, bor, BOR)
 
-ARITHMETIC(f32, f32)
-ARITHMETIC(f64, f64)
-ARITHMETIC(i8, uint32_t) BITWISE(i8)
-ARITHMETIC(i32, uint32_t) BITWISE(i32)
-ARITHMETIC(i64, uint64_t) BITWISE(i64)
-ARITHMETIC(u8, uint32_t) BITWISE(u8)
+SUMS(f32, f32) OTHERS(f32, f32)
+SUMS(f64, f64) OTHERS(f64, f64)
+KERNELS(i8, uint8_t, sum, SUM) OTHERS(i8, uint8_t) BITWISE(i8)
+KERNELS(i32, uint32_t, sum, SUM) OTHERS(i32, uint32_t) BITWISE(i32)
+KERNELS(i64, uint64_t, sum, SUM) OTHERS(i64, uint64_t) BITWISE(i64)
+KERNELS(u8, uint8_t, sum, SUM) OTHERS(u8, uint8_t) BITWISE(u8)
 
 /* ---- 16-bit floats: widen a block, combine as f32, narrow ---- */
 
@@ -124,7 +130,8 @@ static const kernels SET(table) = {
 #undef BAND
 #undef BOR
 #undef KERNELS
-#undef ARITHMETIC
+#undef SUMS
+#undef OTHERS
 #undef BITWISE
 #undef HALVES
 #undef HALF_TYPE

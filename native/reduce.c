@@ -52,18 +52,18 @@ static uint16_t narrow_half(f32 value) {
 }
 
 #define SET(name) name##_baseline
-#define TARGET
+#define TARGET __attribute__((noinline))
 #define HALF_INSTRUCTIONS 0
 #include "reduce-kernels.h"
 
 #if defined(__x86_64__)
 #define SET(name) name##_avx2
-#define TARGET __attribute__((target("avx2,f16c")))
+#define TARGET __attribute__((noinline, target("avx2,f16c")))
 #define HALF_INSTRUCTIONS 1
 #include "reduce-kernels.h"
 
 #define SET(name) name##_avx512
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,prefer-vector-width=512")))
+#define TARGET __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,prefer-vector-width=512")))
 #define HALF_INSTRUCTIONS 1
 #include "reduce-kernels.h"
 #endif
@@ -115,14 +115,27 @@ int reduce_supported(int type, int op) {
   return type >= 0 && type < TYPES && op >= 0 && op < REDUCE_OPS && kernel_of(type, op)->into != NULL;
 }
 
+/* The average of integers: a pass of its own, for no instruction set divides them by the vector. */
+#define DIVIDE(type)                                            \
+  for (size_t i = 0; i < count; i++) ((type *)own)[i] /= divisor; \
+  break
+static void divide(int type, void *own, size_t count, int divisor) {
+  switch (type) {
+    case TYPE_I8: DIVIDE(i8);
+    case TYPE_I32: DIVIDE(i32);
+    case TYPE_I64: DIVIDE(i64);
+    case TYPE_U8: DIVIDE(u8);
+  }
+}
+
 void reduce_into(int type, int op, void *own, const void *other, size_t count, int divisor) {
   kernel_of(type, op)->into(own, other, count, divisor);
+  if (divisor > 1 && type >= TYPE_I8) divide(type, own, count, divisor);
 }
 
 void reduce_all(int type, int op, void *const *buffers, int n, size_t count, int divisor) {
-  const kernel *k = kernel_of(type, op);
-  if (n == 2) {
-    k->pair(buffers[0], buffers[1], count, divisor);
+  if (n == 2 && (divisor == 1 || type < TYPE_I8)) {
+    kernel_of(type, op)->pair(buffers[0], buffers[1], count, divisor);
     return;
   }
   size_t width = reduce_width(type), step = BLOCK_BYTES / width;
@@ -130,7 +143,7 @@ void reduce_all(int type, int op, void *const *buffers, int n, size_t count, int
   for (size_t i = 0; i < count; i += step) {
     size_t m = count - i < step ? count - i : step;
     memcpy(sums, (uint8_t *)buffers[0] + i * width, m * width);
-    for (int b = 1; b < n; b++) k->into(sums, (uint8_t *)buffers[b] + i * width, m, b == n - 1 ? divisor : 1);
+    for (int b = 1; b < n; b++) reduce_into(type, op, sums, (uint8_t *)buffers[b] + i * width, m, b == n - 1 ? divisor : 1);
     for (int b = 0; b < n; b++) memcpy((uint8_t *)buffers[b] + i * width, sums, m * width);
   }
 }

@@ -5,7 +5,7 @@
  *
  * What the operations mean; all instruction sets give the same bits:
  *   sum, prod   integers wrap. f16 and bf16 are combined as f32 and rounded to nearest even after each pass.
- *   avg         sum, and `divisor` > 1 divides in the same pass; integers divide toward zero.
+ *   avg         sum, and `divisor` > 1 divides in the same pass; integers divide toward zero. Other operations have a divisor of 1.
  *   min, max    a NaN on either side gives NaN. Of -0 and +0 the other's is taken.
  *   band, bor   integers only.
  */

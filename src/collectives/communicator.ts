@@ -26,7 +26,7 @@ import {
   type Vector,
 } from './element.js';
 import { CollectiveError } from './errors.js';
-import { type Exchange, exchangeAll, parse } from './exchange.js';
+import { type Exchange, exchangeAll, parse, pause } from './exchange.js';
 import { LOCAL_MACHINE } from './local-machine.js';
 import type { Machine } from './machine.js';
 import { type Override, parseOverride } from './override.js';
@@ -170,18 +170,19 @@ export class Communicator {
 
   /** All ranks call it. @throws COLL_INVALID for a bad option or ranks on several hosts, COLL_SYSTEM, and what the exchange throws. */
   static create(options: CommunicatorOptions): Promise<Communicator> {
-    return Communicator.#create(options, undefined, undefined);
+    return Communicator.#create(options, undefined, undefined, undefined);
   }
 
   static async #create(
     options: CommunicatorOptions,
     members: readonly number[] | undefined,
     lastCompleted: number | undefined,
+    isDead: ((rank: number) => boolean) | undefined,
   ): Promise<Communicator> {
     const { rank, size, exchange, key = 'collectives', createTimeoutMs = 60_000 } = options;
     if (!Number.isInteger(size) || size < 1 || size > 1024) throw invalid(`size must be 1 to 1024, got ${size}`);
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) throw invalid(`rank must be 0 to ${size - 1}, got ${rank}`);
-    const executor = await SharedMemoryExecutor.open(rank, size, exchange, key, createTimeoutMs);
+    const executor = await SharedMemoryExecutor.open(rank, size, exchange, key, { timeoutMs: createTimeoutMs, isDead });
     return new Communicator(options, executor, members ?? Array.from({ length: size }, (_, r) => r), lastCompleted);
   }
 
@@ -352,7 +353,16 @@ export class Communicator {
   async split(colour: number | undefined, key = 0): Promise<Communicator | undefined> {
     const { exchange, createTimeoutMs = 60_000 } = this.#options;
     const name = `${this.#options.key ?? 'collectives'}/split-${++this.#children}`;
-    const said = await exchangeAll(exchange, name, this.rank, this.size, { colour: colour ?? null, key }, createTimeoutMs);
+    const said = await exchangeAll(
+      exchange,
+      name,
+      this.rank,
+      this.size,
+      { colour: colour ?? null, key },
+      {
+        timeoutMs: createTimeoutMs,
+      },
+    );
     if (colour === undefined) return undefined;
     const members = said
       .flatMap((one, rank) => (one.colour === colour ? [{ rank, key: one.key }] : []))
@@ -371,18 +381,26 @@ export class Communicator {
    * meanwhile. All surviving ranks call it; this communicator is broken and closed by it.
    */
   async shrink(options: { readonly timeoutMs?: number } = {}): Promise<Communicator> {
-    const { exchange } = this.#options;
-    const name = `${this.#options.key ?? 'collectives'}/shrink`;
-    this.#executor.abort();
-    await exchange.set(`${name}/${this.rank}`, String(this.#executor.completed));
     const deadline = performance.now() + (options.timeoutMs ?? 60_000);
-    const decided = await this.#decide(name, deadline);
-    if (!decided.members.includes(this.rank)) {
-      throw new CollectiveError('COLL_PEER_LOST', 'the other ranks took this one for dead');
+    this.#executor.abort();
+    const completed = this.#executor.completed;
+    for (let attempt = 1; ; attempt++) {
+      const name = `${this.#options.key ?? 'collectives'}/shrink-${attempt}`;
+      await this.#options.exchange.set(`${name}/${this.rank}`, String(completed));
+      const { members, lastCompleted } = await this.#decide(name, deadline);
+      if (!members.includes(this.rank)) throw new CollectiveError('COLL_PEER_LOST', 'the other ranks took this one for dead');
+      let child: Communicator | undefined;
+      try {
+        child = await this.#child(`${name}/members`, members, lastCompleted);
+        await child.barrier(); // all pass, or none does
+        this.close();
+        return child;
+      } catch (error) {
+        // Another rank died meanwhile: all who live come here, and decide again.
+        child?.close();
+        if (performance.now() > deadline || !members.some((r) => this.#executor.isDead(r))) throw error;
+      }
     }
-    const child = await this.#child(name, decided.members, decided.lastCompleted);
-    this.close();
-    return child;
   }
 
   /** The lowest rank that lives hears everybody who lives and decides; the first decision counts. */
@@ -408,14 +426,14 @@ export class Communicator {
       if (performance.now() > deadline) {
         throw new CollectiveError('COLL_TIMEOUT', 'not all living ranks called shrink() in time');
       }
-      // Somebody else has to speak: their word comes through the exchange, which has no other bell.
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await pause();
     }
   }
 
   #child(key: string, members: readonly number[], lastCompleted: number | undefined): Promise<Communicator> {
     const rank = members.indexOf(this.rank);
-    return Communicator.#create({ ...this.#options, key, rank, size: members.length }, members, lastCompleted);
+    const isDead = (r: number) => this.#executor.isDead(members[r]);
+    return Communicator.#create({ ...this.#options, key, rank, size: members.length }, members, lastCompleted, isDead);
   }
 
   /** Ends calls under way, here and at the other ranks, with COLL_CLOSED. Idempotent. */

@@ -12,7 +12,7 @@ import { getSystemErrorName } from 'node:util';
 import type { Addon } from '../../native/addon.js';
 import { loadAddon } from '../../native/load.js';
 import { CollectiveError } from '../errors.js';
-import { type Exchange, exchangeAll } from '../exchange.js';
+import { type Exchange, exchangeAll, type Patience } from '../exchange.js';
 import { AT, BLOCK_BYTES, type CallBuffer, type CallFields, callError, fillBlock } from './call.js';
 
 interface Address {
@@ -77,7 +77,7 @@ export class SharedMemoryExecutor {
     size: number,
     exchange: Exchange,
     key: string,
-    timeoutMs: number,
+    patience: Patience,
   ): Promise<SharedMemoryExecutor> {
     const addon = loadAddon();
     const opened = addon.collectiveOpen(rank, size);
@@ -85,7 +85,7 @@ export class SharedMemoryExecutor {
     const [comm, fd] = opened;
     try {
       const own: Address = { host: hostIdentity(), pid: process.pid, fd };
-      const all = await exchangeAll(exchange, key, rank, size, own, timeoutMs);
+      const all = await exchangeAll(exchange, key, rank, size, own, patience);
       for (const [r, { host, pid, fd: theirs }] of all.entries()) {
         if (r === rank) continue;
         if (host !== own.host) {
