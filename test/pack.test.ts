@@ -29,7 +29,19 @@ const isRoot = process.getuid?.() === 0;
 
 const LOAD =
   "import { loadAddon } from './node_modules/verbena/dist/src/native/load.js';\nconsole.log(Object.keys(loadAddon()).length > 0);\n";
-const IMPORT = "import { openDevice } from 'verbena/verbs';\nconsole.log(typeof openDevice);\n";
+/** The program of the README, more or less: one WRITE from memory to memory. */
+const IMPORT = `import { openDevice } from 'verbena/verbs';
+const device = await openDevice('shm');
+const pd = device.allocPd();
+const cq = device.createCq();
+const [a, b] = [1, 2].map(() => pd.createQp({ type: 'RC', sendCq: cq, recvCq: cq }));
+await a.connect(b.address());
+await b.connect(a.address());
+const to = pd.register(device.alloc(5), { remoteWrite: true });
+a.postSend({ opcode: 'RDMA_WRITE', inlineData: new TextEncoder().encode('hello'), remoteAddr: to.addr, rkey: to.rkey });
+console.log((await cq.next()).status, new TextDecoder().decode(to.bytes));
+device.close();
+`;
 
 describe('the packed package', () => {
   let dir: string;
@@ -122,7 +134,7 @@ describe('the packed package', () => {
   });
 
   it('gives verbena/verbs to an import', async () => {
-    assert.equal(await run(node, ['import.js']), 'function\n');
+    assert.equal(await run(node, ['import.js']), 'SUCCESS hello\n');
   });
 
   it('gives the types of verbena/verbs to the TypeScript compiler', async () => {
