@@ -71,6 +71,7 @@ export const bounds: Chapter = {
       await until(() => got === 10_000, 'the active messages', near, far);
       const memory = far.expose(far.context.alloc(64));
       await out.unpack(memory.pack()).put(0, pattern(64));
+      await out.flush();
       assertBytes(memory.bytes, pattern(64));
       memory.close();
     },

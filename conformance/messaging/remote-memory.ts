@@ -14,6 +14,7 @@ export const remoteMemory: Chapter = {
           assert.equal(remote.length, size);
           const data = pattern(size, size);
           await remote.put(0, data);
+          await out.flush();
           assertBytes(memory, data);
           const into = near.context.alloc(size - 3);
           await remote.get(3, into);
@@ -114,6 +115,7 @@ export const remoteMemory: Chapter = {
         heaps.map(async (heap, rank) => {
           const right = (rank + 1) % 3;
           await heap.put(right, data, pattern(100, rank));
+          await heap.quiet();
           await heap.fetchAdd(right, flag, BigInt(rank + 1));
         }),
       );

@@ -10,9 +10,10 @@
  * ```
  */
 
-import type { MemoryRegion, QpAddress } from '../verbs/index.js';
+import type { MemoryRegion, PreparedSend, QpAddress, RemoteRegion } from '../verbs/index.js';
 import { MessagingError, PeerLost } from './errors.js';
 import type { Lane } from './lane.js';
+import { addressOfBuffer } from './memory/native-copy.js';
 import { type RingPosts, RingReader, type RingShape, RingWriter, ringBytes } from './patterns/ring-region.js';
 import type { Data } from './payload.js';
 import type { Explanation } from './protocols/explanation.js';
@@ -94,6 +95,10 @@ export class Endpoint {
   readonly #flushers: (() => void)[] = [];
   #stream: EndpointStream | undefined;
   #ringOutstanding = 0;
+  /** Puts that were posted without a completion since the last flush. */
+  smallPuts = 0;
+  #flushRequest: PreparedSend | undefined;
+  #mailbox: RemoteRegion = { addr: 0, length: 0, rkey: 0 };
   /** The peer said CLOSE: it takes nothing more. */
   closedByPeer = false;
   /** The peer answered our CLOSE: it writes nothing more. */
@@ -134,6 +139,7 @@ export class Endpoint {
     this.transfersIn = new RingReader(ring.subarray(half), shape, !mapped);
     const remote = { addr: hello.ringAddress, length: remoteBytes, rkey: hello.ringKey };
     const mailbox = { addr: hello.mailboxAddress, length: 64, rkey: hello.mailboxKey };
+    this.#mailbox = mailbox;
     lane.wake = lane.qp.prepare({
       opcode: 'RDMA_WRITE_WITH_IMM',
       local: worker.scratch,
@@ -146,6 +152,9 @@ export class Endpoint {
       const view = device.directAccess(address, remote);
       this.messagesOut = new RingWriter(view.subarray(0, theirHalf), theirs);
       this.transfersOut = new RingWriter(view.subarray(theirHalf), theirs);
+      this.messagesOut.address = addressOfBuffer(view.buffer);
+      const region = this.ringRegion as MemoryRegion;
+      this.messagesIn.address = region.addr - region.bytes.byteOffset;
       const box = device.directAccess(address, mailbox);
       this.#armed = new Int32Array(box.buffer, box.byteOffset, 16);
       this.#armedAt = 0;
@@ -299,6 +308,7 @@ export class Endpoint {
 
   /** Puts, gets and atomics begun after this take effect after all that were begun before. */
   fence(): void {
+    if (this.smallPuts > 0) this.#flushSmallPuts();
     if (this.#fenced.length > 0) this.#fenced.push(() => this.fence());
     else if (this.#remoteOutstanding > 0) this.#isFenced = true;
   }
@@ -306,11 +316,32 @@ export class Endpoint {
   /** Resolves when all puts, gets and atomics begun so far are complete at the peer. Throws MSG_TIMEOUT, the signal's reason. */
   async flush(options: CallOptions = {}): Promise<void> {
     const { worker } = this;
+    if (this.smallPuts > 0) this.#flushSmallPuts();
     worker.poll();
     if (this.#remoteOutstanding + this.#fenced.length === 0) return;
     await worker.waitFor(`the flush of the endpoint to ${this.peer}`, options, (settle) => {
       this.#flushers.push(settle);
     });
+  }
+
+  /** Small puts make no completion each: one request behind them does. */
+  #flushSmallPuts(): void {
+    this.smallPuts = 0;
+    this.beginRemote(() => {
+      const lane = this.lanes[0];
+      const id = lane.track({ done: () => this.endRemote() });
+      this.#flushRequest ??= lane.qp.prepare({
+        opcode: 'RDMA_WRITE',
+        local: this.worker.scratch,
+        remote: this.#mailbox,
+      });
+      this.#flushRequest.post(0, 0, id);
+    });
+  }
+
+  /** Whether small puts may go at once. */
+  get isFenced(): boolean {
+    return this.#isFenced;
   }
 
   /** Memory of this peer, from the bytes that it packed. Throws MSG_INVALID for other bytes. The endpoint must be connected (`await ready()`). */

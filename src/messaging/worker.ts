@@ -26,6 +26,7 @@ import { Endpoint, IMM_MESSAGES, IMM_TRANSFERS } from './endpoint.js';
 import { MessagingError, PeerLost } from './errors.js';
 import type { Lane } from './lane.js';
 import { Listener } from './listener.js';
+import { copyByAddress, NATIVE_COPY_BYTES } from './memory/native-copy.js';
 import { checkWorkerOptions, type WorkerOptions } from './options.js';
 import type { RingReader, RingWriter } from './patterns/ring-region.js';
 import { type Data, type Payload, payloadOf } from './payload.js';
@@ -71,6 +72,8 @@ const IDLE_MASK = 255;
 const BATCH = 64;
 const CQ_DEPTH = 16_384;
 const ATOMICS_AT_ONCE = 512;
+/** Puts up to this size are taken at once: their memory may be used again when the call returns. */
+const SMALL_PUT_BYTES = 256;
 /** How long a closing endpoint waits for the peer's answer; without it the memory of its rings is kept until the context closes. */
 const CLOSE_ANSWER_MS = 250;
 /** The context of user messages; libraries above use others. */
@@ -172,7 +175,7 @@ export class Worker {
     this.fragmentBytes = options.fragmentBytes ?? 512 << 10;
     this.cq = device.createCq({ depth: CQ_DEPTH, mode: 'event' });
     this.mailbox = pd.register(device.alloc(64), { remoteWrite: true });
-    this.scratch = pd.register(device.alloc(64), { localWrite: true });
+    this.scratch = pd.register(device.alloc(SMALL_PUT_BYTES), { localWrite: true });
     this.#armed = new Int32Array(this.mailbox.bytes.buffer, this.mailbox.bytes.byteOffset, 16);
     this.tags = new TagEngine(this, this.requests, options.unexpectedBytes ?? 8 << 20, options.unexpectedMessages ?? 4096);
     this.rendezvous = new Rendezvous(this, this.requests);
@@ -520,6 +523,11 @@ export class Worker {
     return this.rendezvous.advanceData(endpoint, index);
   }
 
+  /** Takes completions, so that the send queues do not fill up. */
+  reap(): void {
+    if (!this.polling) this.#pollQueue();
+  }
+
   #pollQueue(): number {
     const { cq } = this;
     const wcs = this.#wcs;
@@ -555,12 +563,20 @@ export class Worker {
 
   /** Copies into the bulk part of a ring. */
   copyIn(payload: Payload, offset: number, length: number, ring: RingWriter, bulk: number): void {
-    payload.pack(offset, length, ring.u8, ring.bulkAt + bulk);
+    if (length >= NATIVE_COPY_BYTES && payload.address !== 0 && ring.address !== 0) {
+      copyByAddress(ring.address + ring.bulkAt + bulk, payload.address + offset, length);
+    } else {
+      payload.pack(offset, length, ring.u8, ring.bulkAt + bulk);
+    }
   }
 
   /** Copies out of the bulk part of a ring. */
   copyOut(payload: Payload, offset: number, length: number, ring: RingReader, bulk: number): void {
-    payload.unpack(offset, length, ring.u8, ring.bulkAt + bulk);
+    if (length >= NATIVE_COPY_BYTES && payload.address !== 0 && ring.address !== 0) {
+      copyByAddress(payload.address + offset, ring.address + ring.bulkAt + bulk, length);
+    } else {
+      payload.unpack(offset, length, ring.u8, ring.bulkAt + bulk);
+    }
   }
 
   // ---- sleeping, for the driver ----
@@ -672,6 +688,10 @@ export class Worker {
   /** The payload of data; the one used last is remembered. */
   payload(data: Data): Payload {
     const payload = payloadOf(data);
+    if (payload.length >= NATIVE_COPY_BYTES && payload.pieces === undefined) {
+      const region = this.context.registrations.permanentRegion(payload.bytes.buffer);
+      if (region !== undefined) payload.address = region.addr + payload.bytes.byteOffset - region.bytes.byteOffset;
+    }
     this.#lastBytes = data;
     this.#lastPayload = payload;
     return payload;

@@ -85,6 +85,12 @@ export class RegistrationCache {
     return this.#add(buffer, region, true);
   }
 
+  /** The region of memory that is registered for good, or undefined. */
+  permanentRegion(buffer: ArrayBufferLike): MemoryRegion | undefined {
+    const entry = this.#entries.get(buffer as ArrayBuffer);
+    return entry?.permanent ? entry.region : undefined;
+  }
+
   /** Deregisters a buffer now. False when it is in use or unknown. */
   forget(buffer: ArrayBuffer): boolean {
     const entry = this.#entries.get(buffer);

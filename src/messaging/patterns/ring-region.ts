@@ -45,6 +45,8 @@ export class RingReader {
   readonly u8: Uint8Array;
   /** Byte index of the bulk part in `u8`. */
   readonly bulkAt: number;
+  /** Address of byte 0 of `u8`, when it is known; else 0. */
+  address = 0;
   readonly slots: number;
   readonly bulkBytes: number;
   /** Messages taken so far. */
@@ -144,6 +146,8 @@ export class RingWriter {
   readonly i32: Int32Array;
   readonly u8: Uint8Array;
   readonly bulkAt: number;
+  /** Address of byte 0 of `u8`, when it is known; else 0. */
+  address = 0;
   readonly slots: number;
   readonly bulkBytes: number;
   /** Messages published so far. */

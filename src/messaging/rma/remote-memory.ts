@@ -22,6 +22,10 @@ import type { Worker } from '../worker.js';
 export const PACKED_BYTES = 24;
 const WORD = 8;
 const HAS_ATOMICS = 1;
+/** Small puts between two looks at the completion queue, less one. */
+const REAP_MASK = 127;
+/** See SMALL_PUT_BYTES of worker.ts. */
+const SMALL_PUT_BYTES = 256;
 
 /** Memory that peers may reach. Made by `worker.expose`. */
 export class ExposedMemory {
@@ -67,6 +71,7 @@ export class RemoteMemory {
   readonly #gets = new Map<MemoryRegion, PreparedSend>();
   #lastRegion: MemoryRegion | undefined;
   #lastPut: PreparedSend | undefined;
+  #small: PreparedSend | undefined;
 
   constructor(endpoint: Endpoint, packed: Uint8Array) {
     const blob = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength);
@@ -79,9 +84,12 @@ export class RemoteMemory {
     this.#remote = { rkey: blob.readUInt32LE(4), addr: blob.readDoubleLE(8), length: this.length };
   }
 
-  /** Writes memory of the peer; resolves when it is there. Throws MSG_INVALID outside the memory, PeerLost, MSG_TIMEOUT. */
+  /**
+   * Writes memory of the peer; resolves when `data` may be used again: of up to 256 bytes at once, of more when all of it is there. `endpoint.flush()` waits
+   * until everything is there. Throws MSG_INVALID outside the memory, PeerLost, MSG_TIMEOUT. */
   async put(offset: number, data: Data, options?: CallOptions): Promise<void> {
-    await this.endpoint.worker.own(this.postPut(offset, payloadOf(data))).wait(options);
+    const handle = this.postPut(offset, payloadOf(data));
+    if (handle !== 0) await this.endpoint.worker.own(handle).wait(options);
   }
 
   /** Reads memory of the peer; resolves when `into` is filled. Throws as put. */
@@ -89,9 +97,24 @@ export class RemoteMemory {
     await this.endpoint.worker.own(this.postGet(offset, payloadOf(into))).wait(options);
   }
 
-  /** The synchronous form of put: a handle for `worker.test`. */
+  /** The synchronous form of put: 0 when it is done with `payload`, else a handle for `worker.test`. */
   postPut(offset: number, payload: Payload): number {
-    return this.#begin(offset, payload, true);
+    const { endpoint } = this;
+    const { length } = payload;
+    if (length > SMALL_PUT_BYTES || endpoint.isFenced || endpoint.state !== 'ready') return this.#begin(offset, payload, true);
+    this.#check(offset, length);
+    const { worker } = endpoint;
+    if ((++endpoint.smallPuts & REAP_MASK) === 0) worker.reap();
+    this.#small ??= endpoint.lanes[0].qp.prepare({
+      opcode: 'RDMA_WRITE',
+      local: worker.scratch,
+      remote: this.#remote,
+      inline: true,
+      signaledEvery: 16,
+    });
+    payload.pack(0, length, worker.scratch.bytes, 0);
+    this.#small.post(0, length, 0, offset);
+    return 0;
   }
 
   /** The synchronous form of get. */

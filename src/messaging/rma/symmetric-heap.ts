@@ -111,11 +111,16 @@ export class SymmetricHeap {
     return remote;
   }
 
-  /** Writes to a rank. Resolves when it is there. */
+  /** Writes to a rank; `data` may then be used again. `quiet` waits until it is there. */
   async put(rank: number, offset: number, data: Data, options?: CallOptions): Promise<void> {
     if (rank !== this.rank) return this.#remote(rank).put(offset, data, options);
     const payload = this.#worker.payload(data);
     payload.pack(0, payload.length, this.local, offset);
+  }
+
+  /** Resolves when everything that this rank has put is there (OpenSHMEM's quiet). */
+  async quiet(options?: CallOptions): Promise<void> {
+    await Promise.all(this.#remotes.map((remote) => remote?.endpoint.flush(options)));
   }
 
   /** Reads from a rank. */
