@@ -16,7 +16,7 @@
 #include "blas.h"
 #include "simd.h"
 
-enum { MAX_LANES = 16, GROUP = 4, VECTORS = 3 };
+enum { MAX_LANES = 16, GROUP = 8, VECTORS = 3 };
 
 size_t convolution_out_height(const convolution *c) { return (c->height + 2 * c->padding - c->kernel_height) / c->stride + 1; }
 size_t convolution_out_width(const convolution *c) { return (c->width + 2 * c->padding - c->kernel_width) / c->stride + 1; }

@@ -115,6 +115,9 @@ int kernel_call(double *call) {
       dropout_apply(&d, AT(7), AT(8), AT(9));
       return 0;
     }
+    case KERNEL_GATHER_BYTES:
+      gather_bytes(AT(0), AT(1), AT(2), SIZE(3), SIZE(4), FLOAT(5), FLOAT(6));
+      return 0;
     case KERNEL_SUM_OF_SQUARES:
       a[0] = sum_of_squares(AT(0), SIZE(1));
       return 0;

@@ -43,29 +43,29 @@ WIDEST void bias_backward(const float *dy, float *gradient, size_t rows, size_t 
 
 /* ---- pooling ---- */
 
-/* The usual window, without the inner loops. */
-WIDEST static void max_pool_2x2(const pooling *p, const float *x, float *y, int32_t *index) {
-  for (size_t oy = 0; oy < p->out_height; oy++, y += p->out_width, index += p->out_width) {
-    const float *top = x + oy * 2 * p->width, *bottom = top + p->width;
-    const int32_t at = (int32_t)(oy * 2 * p->width), width = (int32_t)p->width, columns = (int32_t)p->out_width;
-    for (int32_t ox = 0; ox < columns; ox++) {
-      float a = top[2 * ox], b = top[2 * ox + 1], c = bottom[2 * ox], d = bottom[2 * ox + 1];
-      float upper = b > a ? b : a, lower = d > c ? d : c;
-      int32_t in_upper = at + 2 * ox + (b > a), in_lower = at + width + 2 * ox + (d > c);
-      y[ox] = lower > upper ? lower : upper;
-      index[ox] = lower > upper ? in_lower : in_upper;
+/* The usual window without inner loops and without branches: what is compared is as good as random. */
+WIDEST static void max_pool_2x2(const pooling *p, const float *restrict x, float *restrict y, int32_t *restrict index) {
+  const size_t width = p->width, columns = p->out_width;
+  for (size_t plane = 0; plane < p->planes; plane++, x += p->height * width)
+    for (size_t oy = 0; oy < p->out_height; oy++, y += columns, index += columns) {
+      const float *restrict top = x + oy * 2 * width, *restrict bottom = top + width;
+      const int32_t at = (int32_t)(oy * 2 * width);
+      for (size_t ox = 0; ox < columns; ox++) {
+        const float a = top[2 * ox], b = top[2 * ox + 1], c = bottom[2 * ox], d = bottom[2 * ox + 1];
+        const float upper = b > a ? b : a, lower = d > c ? d : c;
+        const int32_t in_upper = b > a, in_lower = (int32_t)width + (d > c), below = -(lower > upper);
+        y[ox] = lower > upper ? lower : upper;
+        index[ox] = at + 2 * (int32_t)ox + (in_upper ^ ((in_upper ^ in_lower) & below));
+      }
     }
-  }
 }
 
 void max_pool_forward(const pooling *p, const float *x, float *y, int32_t *index) {
-  for (size_t plane = 0; plane < p->planes; plane++, x += p->height * p->width) {
-    if (p->window == 2 && p->stride == 2) {
-      max_pool_2x2(p, x, y, index);
-      y += p->out_height * p->out_width;
-      index += p->out_height * p->out_width;
-      continue;
-    }
+  if (p->window == 2 && p->stride == 2) {
+    max_pool_2x2(p, x, y, index);
+    return;
+  }
+  for (size_t plane = 0; plane < p->planes; plane++, x += p->height * p->width)
     for (size_t oy = 0; oy < p->out_height; oy++)
       for (size_t ox = 0; ox < p->out_width; ox++) {
         size_t best = oy * p->stride * p->width + ox * p->stride;
@@ -77,7 +77,6 @@ void max_pool_forward(const pooling *p, const float *x, float *y, int32_t *index
         *y++ = x[best];
         *index++ = (int32_t)best;
       }
-  }
 }
 
 void max_pool_backward(const pooling *p, const float *dy, const int32_t *index, float *dx) {
@@ -271,6 +270,16 @@ void dropout_apply(const dropout *d, const uint32_t *samples, const float *x, fl
     }
 }
 
+/* ---- data ---- */
+
+WIDEST void gather_bytes(const uint32_t *rows, const uint8_t *bytes, float *restrict y, size_t count, size_t columns, float factor,
+                         float shift) {
+  for (size_t r = 0; r < count; r++, y += columns) {
+    const uint8_t *from = bytes + (size_t)rows[r] * columns;
+    for (size_t i = 0; i < columns; i++) y[i] = factor * (float)from[i] + shift;
+  }
+}
+
 /* ---- vectors and optimizers ---- */
 
 WIDEST double sum_of_squares(const float *x, size_t n) {
@@ -305,6 +314,21 @@ WIDEST void sgd_update(const sgd *o, float *restrict parameters, const float *re
   }
 }
 
+/*
+ * Square root to f32 rounding, without a call (sqrtf may set errno, and a loop with a call is not vectorised): the known first guess
+ * of 1 / root from the bits, and three of Newton's steps. 0 gives 0.
+ */
+static inline float root_of(float v) {
+  union {
+    float value;
+    uint32_t bits;
+  } guess = {v};
+  guess.bits = 0x5f375a86u - (guess.bits >> 1);
+  float inverse = guess.value;
+  for (int step = 0; step < 3; step++) inverse *= 1.5f - 0.5f * v * inverse * inverse;
+  return v * inverse;
+}
+
 WIDEST void adam_update(const adam *o, float *restrict parameters, const float *restrict gradients, float *restrict first,
                         float *restrict second, size_t n) {
   const float b1 = o->beta1, b2 = o->beta2, epsilon = o->epsilon, coupled = o->coupled_decay;
@@ -314,7 +338,7 @@ WIDEST void adam_update(const adam *o, float *restrict parameters, const float *
     const float m = b1 * first[i] + (1 - b1) * g, v = b2 * second[i] + (1 - b2) * g * g;
     first[i] = m;
     second[i] = v;
-    parameters[i] = keep * parameters[i] - step * m / (__builtin_sqrtf(v) * root + epsilon);
+    parameters[i] = keep * parameters[i] - step * m / (root_of(v) * root + epsilon);
   }
 }
 
@@ -326,7 +350,7 @@ WIDEST static void lamb_moments(const adam *o, const float *restrict parameters,
     const float g = gradients[i], m = b1 * first[i] + (1 - b1) * g, v = b2 * second[i] + (1 - b2) * g * g;
     first[i] = m;
     second[i] = v;
-    direction[i] = step * m / (__builtin_sqrtf(v) * root + epsilon) + decay * parameters[i];
+    direction[i] = step * m / (root_of(v) * root + epsilon) + decay * parameters[i];
   }
 }
 

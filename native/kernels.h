@@ -70,6 +70,10 @@ typedef struct dropout {
 } dropout;
 void dropout_apply(const dropout *d, const uint32_t *samples, const float *x, float *y);
 
+/* ---- data ---- */
+/* Rows of bytes, chosen by number, as factor * byte + shift */
+void gather_bytes(const uint32_t *rows, const uint8_t *bytes, float *y, size_t count, size_t columns, float factor, float shift);
+
 /* ---- vectors and optimizers ---- */
 double sum_of_squares(const float *x, size_t n);
 void scale_vector(float *x, float factor, size_t n);

@@ -148,6 +148,14 @@ static void dropout_depends_on_the_sample_and_not_on_its_place(void) {
   free(z);
 }
 
+static void rows_of_bytes_are_gathered_and_scaled(void) {
+  uint8_t bytes[6] = {0, 255, 10, 20, 30, 40};
+  uint32_t rows[2] = {2, 0};
+  float y[4];
+  gather_bytes(rows, bytes, y, 2, 2, 0.5f, 1);
+  CHECK(y[0] == 16 && y[1] == 21 && y[2] == 1 && y[3] == 128.5f);
+}
+
 static void updates_follow_their_formulas(void) {
   float p[3] = {1, -2, 3}, g[3] = {0.5f, 0.5f, -1}, v[3] = {0, 1, 0};
   sgd_update(&(sgd){.rate = 0.1f, .momentum = 0.9f}, p, g, v, 3);
@@ -176,6 +184,7 @@ int main(void) {
   RUN(pooling_takes_the_first_maximum_and_sends_the_gradient_there);
   RUN(loss_names_a_label_that_is_no_class);
   RUN(dropout_depends_on_the_sample_and_not_on_its_place);
+  RUN(rows_of_bytes_are_gathered_and_scaled);
   RUN(updates_follow_their_formulas);
   RUN(table_reaches_the_kernels_and_refuses_an_unknown_number);
   return 0;

@@ -36,12 +36,13 @@ export const KERNEL = {
   embeddingForward: 23,
   embeddingBackward: 24,
   dropout: 25,
-  sumOfSquares: 26,
-  scale: 27,
-  addScaled: 28,
-  sgd: 29,
-  adam: 30,
-  lambDirection: 31,
+  gatherBytes: 26,
+  sumOfSquares: 27,
+  scale: 28,
+  addScaled: 29,
+  sgd: 30,
+  adam: 31,
+  lambDirection: 32,
 } as const;
 
 /** Where the kernels' part of the addon's command block starts, in numbers. */
