@@ -22,7 +22,7 @@
 
 #include "watch.h"
 
-#define STACK_BYTES (64 << 10)
+#define STACK_BYTES (128 << 10)
 #define CONNECT_MS 10000
 /* A process that is gone may have said goodbye: the word of the coordinator, which also knows the reason, gets this long to arrive. */
 #define CONFIRM_MS 150
