@@ -1,6 +1,6 @@
 /** What a benchmark of the messaging layer measures. */
 
-import type { BenchCase, Memory, Metric } from '../bench/case.js';
+import type { BenchCase, Memory, Metric, Mode } from '../bench/case.js';
 
 export const MESSAGING_OPS = ['tag', 'am', 'stream', 'put', 'get'] as const;
 export type MessagingOp = (typeof MESSAGING_OPS)[number];
@@ -17,6 +17,8 @@ export interface MessagingCase {
   readonly memory: Memory;
   /** The device, as `openContext` takes it. */
   readonly engine: string;
+  /** How promises wait. Default 'adaptive'. */
+  readonly mode?: Mode;
 }
 
 /** The verbs case that peers measure beside it: messages for tag, am and stream, one-sided operations for put and get. */
