@@ -6,8 +6,8 @@
  *
  * forward         tile of MR filters x 3 vectors, a loop over k: 3 loads, MR broadcasts, 3 MR multiply-adds; no packing of patches.
  * backward to x   the same tile: a convolution of the padded dy with the filters turned by 180 degrees.
- * backward to w   tile of some filters x 5 k, a loop over images and row vectors; dy is copied to rows padded with zeros, so that lanes past the
- *                 end of a row add nothing; lanes are summed once per group of images.
+ * backward to w   here a vector holds neighbouring filters, so dy is turned to [position][filter] first; a tile of 5 k x some vectors, a loop over
+ *                 the positions of an image: each adds x (one number for all lanes) times a vector of dy.
  */
 #include "convolution.h"
 
@@ -16,7 +16,7 @@
 #include "blas.h"
 #include "simd.h"
 
-enum { MAX_LANES = 16, GROUP = 8, VECTORS = 3 };
+enum { MAX_LANES = 16, VECTORS = 3, TILE_K = 5, MAX_TILE_FILTERS = 32 };
 
 size_t convolution_out_height(const convolution *c) { return (c->height + 2 * c->padding - c->kernel_height) / c->stride + 1; }
 size_t convolution_out_width(const convolution *c) { return (c->width + 2 * c->padding - c->kernel_width) / c->stride + 1; }
@@ -25,14 +25,11 @@ size_t convolution_out_width(const convolution *c) { return (c->width + 2 * c->p
 
 /* sums: [MR][VECTORS][LANES]; weights: packed, MR numbers for each k */
 typedef void (*forward_tile)(size_t k, const float *weights, const float *const *rows, const size_t *offset, float *sums);
-/* sums: [filters][5], added to. dy rows are `dy_filter` apart for the next filter; one image after the other; row vectors by index. */
-typedef struct weight_walk {
-  size_t images, rows, segments; /* segments of LANES columns in a row */
-  size_t x_image, x_row, dy_image, dy_row, dy_filter;
-} weight_walk;
-typedef void (*weight_tile)(const weight_walk *walk, const float *x, const size_t *offset, const float *dy, float *sums);
+/* sums: [TILE_K] rows of the tile's filters, each row `step` numbers behind the last; added to. dy: [rows][columns], `step` numbers each. */
+typedef void (*weight_tile)(size_t rows, size_t columns, size_t x_row, const float *x, const size_t *offset, const float *dy, size_t step,
+                            float *sums);
 
-#define DEFINE_TILES(SUFFIX, ATTRIBUTES, LANES, MR, FILTERS)                                                                          \
+#define DEFINE_FORWARD(SUFFIX, ATTRIBUTES, LANES, MR)                                                                        \
   ATTRIBUTES static void forward_##SUFFIX(size_t k, const float *weights, const float *const *rows, const size_t *offset,   \
                                           float *sums) {                                                                    \
     typedef float vector __attribute__((vector_size((LANES) * 4)));                                                          \
@@ -51,55 +48,55 @@ typedef void (*weight_tile)(const weight_walk *walk, const float *x, const size_
     }                                                                                                                        \
     _Pragma("GCC unroll 16") for (int i = 0; i < (MR); i++)                                                                  \
         _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) ((loose *)sums)[i * VECTORS + v] = sum[i][v];             \
-  }                                                                                                                          \
-  ATTRIBUTES static void weights_##SUFFIX(const weight_walk *w, const float *x, const size_t *offset, const float *dy,      \
-                                          float *sums) {                                                                    \
+  }
+
+#define DEFINE_WEIGHTS(SUFFIX, ATTRIBUTES, LANES, WEIGHT_VECTORS)                                                            \
+  ATTRIBUTES static void weights_##SUFFIX(size_t rows, size_t columns, size_t x_row, const float *x, const size_t *offset,   \
+                                          const float *dy, size_t step, float *sums) {                                       \
     typedef float vector __attribute__((vector_size((LANES) * 4)));                                                          \
     typedef float loose __attribute__((vector_size((LANES) * 4), aligned(4)));                                               \
-    vector sum[FILTERS][5] = {{{0}}};                                                                                              \
-    const size_t o0 = offset[0], o1 = offset[1], o2 = offset[2], o3 = offset[3], o4 = offset[4];                             \
-    for (size_t image = 0; image < w->images; image++) {                                                                     \
-      for (size_t row = 0; row < w->rows; row++) {                                                                           \
-        const float *from = x + image * w->x_image + row * w->x_row;                                                         \
-        const float *down = dy + image * w->dy_image + row * w->dy_row;                                                      \
-        for (size_t s = 0; s < w->segments; s++, from += (LANES), down += (LANES)) {                                         \
-          vector v0 = *(const loose *)(from + o0), v1 = *(const loose *)(from + o1), v2 = *(const loose *)(from + o2);       \
-          vector v3 = *(const loose *)(from + o3), v4 = *(const loose *)(from + o4);                                         \
-          _Pragma("GCC unroll 4") for (int i = 0; i < (FILTERS); i++) {                                                              \
-            vector left = *(const loose *)(down + (size_t)i * w->dy_filter);                                                 \
-            sum[i][0] += left * v0;                                                                                          \
-            sum[i][1] += left * v1;                                                                                          \
-            sum[i][2] += left * v2;                                                                                          \
-            sum[i][3] += left * v3;                                                                                          \
-            sum[i][4] += left * v4;                                                                                          \
-          }                                                                                                                  \
+    vector sum[TILE_K][WEIGHT_VECTORS] = {{{0}}};                                                                            \
+    const float *k0 = x + offset[0], *k1 = x + offset[1], *k2 = x + offset[2], *k3 = x + offset[3], *k4 = x + offset[4];     \
+    for (size_t row = 0; row < rows; row++) {                                                                                \
+      for (size_t at = row * x_row, end = at + columns; at < end; at++, dy += step) {                                        \
+        const float left[TILE_K] = {k0[at], k1[at], k2[at], k3[at], k4[at]};                                                 \
+        _Pragma("GCC unroll 4") for (int v = 0; v < (WEIGHT_VECTORS); v++) {                                                 \
+          vector right = ((const loose *)dy)[v];                                                                             \
+          _Pragma("GCC unroll 5") for (int k = 0; k < TILE_K; k++) sum[k][v] += (left[k] - (vector){0}) * right;             \
         }                                                                                                                    \
       }                                                                                                                      \
     }                                                                                                                        \
-    for (int i = 0; i < (FILTERS); i++)                                                                                      \
-      for (int j = 0; j < 5; j++) {                                                                                          \
-        float lane[LANES];                                                                                                   \
-        *(loose *)lane = sum[i][j];                                                                                          \
-        _Pragma("GCC unroll 16") for (int half = (LANES) / 2; half > 0; half /= 2)                                           \
-            _Pragma("GCC unroll 16") for (int at = 0; at < half; at++) lane[at] += lane[at + half];                          \
-        sums[i * 5 + j] += lane[0];                                                                                          \
-      }                                                                                                                      \
+    _Pragma("GCC unroll 5") for (int k = 0; k < TILE_K; k++)                                                                 \
+        _Pragma("GCC unroll 4") for (int v = 0; v < (WEIGHT_VECTORS); v++) ((loose *)(sums + (size_t)k * step))[v] += sum[k][v];\
   }
 
 typedef struct tiles {
-  size_t lanes, mr, filters; /* filters in a tile, forward and backward to the weights */
+  size_t lanes, mr; /* mr: filters in a tile forward */
+  size_t wide;      /* vectors of filters in a wide tile backward to the weights; a narrow one has one */
   forward_tile forward;
-  weight_tile weights;
+  weight_tile weights_wide, weights_narrow;
 } tiles;
 
 #if defined(__x86_64__)
-DEFINE_TILES(4, , 4, 4, 2)
-DEFINE_TILES(8, __attribute__((target("avx2,fma"))), 8, 4, 2)
-DEFINE_TILES(16, __attribute__((target("avx512f"))), 16, 8, 4)
-static const tiles all_tiles[] = {{16, 8, 4, forward_16, weights_16}, {8, 4, 2, forward_8, weights_8}, {4, 4, 2, forward_4, weights_4}};
+#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f")))
+DEFINE_FORWARD(4, , 4, 4)
+DEFINE_WEIGHTS(4x2, , 4, 2)
+DEFINE_WEIGHTS(4x1, , 4, 1)
+DEFINE_FORWARD(8, AVX2, 8, 4)
+DEFINE_WEIGHTS(8x2, AVX2, 8, 2)
+DEFINE_WEIGHTS(8x1, AVX2, 8, 1)
+DEFINE_FORWARD(16, AVX512, 16, 8)
+DEFINE_WEIGHTS(16x2, AVX512, 16, 2)
+DEFINE_WEIGHTS(16x1, AVX512, 16, 1)
+static const tiles all_tiles[] = {{16, 8, 2, forward_16, weights_16x2, weights_16x1},
+                                  {8, 4, 2, forward_8, weights_8x2, weights_8x1},
+                                  {4, 4, 2, forward_4, weights_4x2, weights_4x1}};
 #else
-DEFINE_TILES(4, , 4, 8, 4)
-static const tiles all_tiles[] = {{4, 8, 4, forward_4, weights_4}};
+DEFINE_FORWARD(4, , 4, 8)
+DEFINE_WEIGHTS(4x4, , 4, 4)
+DEFINE_WEIGHTS(4x1, , 4, 1)
+static const tiles all_tiles[] = {{4, 8, 4, forward_4, weights_4x4, weights_4x1}};
 #endif
 
 static const tiles *best(void) {
@@ -193,12 +190,14 @@ static size_t patch_floats(const convolution *c) {
 size_t convolution_scratch(const convolution *c) {
   if (!is_direct(c)) return patch_floats(c);
   padded in = border_of_input(c), out = border_of_gradient(c);
-  size_t area = c->kernel_height * c->kernel_width, mr = 8, channels = up(c->channels, mr), filters = up(c->filters, mr);
-  size_t weights = (channels * c->filters > filters * c->channels ? channels * c->filters : filters * c->channels) * area;
+  size_t area = c->kernel_height * c->kernel_width, mr = 8, channels = up(c->channels, mr), filters = up(c->filters, MAX_TILE_FILTERS);
+  size_t forward = up(c->filters, mr) * c->channels * area + c->channels * in.height * in.width;
+  size_t to_input = channels * c->filters * area + c->filters * out.height * out.width;
+  size_t to_weights = filters * (up(c->channels * area, TILE_K) + convolution_out_height(c) * convolution_out_width(c)) +
+                      c->channels * in.height * in.width;
+  size_t most = forward > to_input ? forward : to_input;
   size_t k = (c->channels > c->filters ? c->channels : c->filters) * area;
-  size_t images = GROUP * c->channels * in.height * in.width, gradients = c->filters * out.height * out.width;
-  size_t rows = GROUP * up(c->filters, 4) * convolution_out_height(c) * up(convolution_out_width(c), MAX_LANES);
-  return weights + 2 * (k + 16) + (images > gradients ? images : gradients) + rows + 6 * MAX_LANES;
+  return 2 * (k + 16) + (most > to_weights ? most : to_weights) + 8 * MAX_LANES;
 }
 
 /* scratch: offsets, packed weights, image */
@@ -283,38 +282,26 @@ void convolution_backward_weights(const convolution *c, const float *x, const fl
     return;
   }
   const tiles *t = best();
-  padded p = border_of_input(c);
-  size_t *offset = take_offsets(&scratch, k + 4);
-  const size_t filters = up(c->filters, 4), wide = up(out_width, t->lanes);
-  float *images = scratch, *rows = images + up(GROUP * c->channels * p.height * p.width + MAX_LANES, MAX_LANES);
+  const padded p = border_of_input(c);
+  const int is_narrow = c->filters <= t->lanes;
+  const size_t at_once = is_narrow ? t->lanes : t->wide * t->lanes, filters = up(c->filters, at_once), tiled_k = up(k, TILE_K);
+  const weight_tile tile = is_narrow ? t->weights_narrow : t->weights_wide;
+  size_t *offset = take_offsets(&scratch, tiled_k);
+  float *sums = scratch, *turned = sums + tiled_k * filters, *image = turned + area * filters;
   offsets(c->channels, c->kernel_height, c->kernel_width, p, offset);
-  for (size_t i = k; i < k + 4; i++) offset[i] = 0;
-  weight_walk walk = {.rows = out_height,
-                      .segments = wide / t->lanes,
-                      .x_image = c->channels * p.height * p.width,
-                      .x_row = p.width,
-                      .dy_image = filters * out_height * wide,
-                      .dy_row = wide,
-                      .dy_filter = out_height * wide};
-  if (!add) memset(dw, 0, c->filters * k * sizeof *dw);
-  memset(images + GROUP * walk.x_image, 0, MAX_LANES * sizeof *images);
-  memset(rows, 0, GROUP * walk.dy_image * sizeof *rows);
-  for (size_t b0 = 0; b0 < c->batch; b0 += GROUP) {
-    walk.images = c->batch - b0 < GROUP ? c->batch - b0 : GROUP;
-    for (size_t b = 0; b < walk.images; b++) {
-      pad(x + (b0 + b) * pixels, c->channels, c->height, c->width, p, images + b * walk.x_image);
-      for (size_t r = 0; r < c->filters * out_height; r++)
-        memcpy(rows + b * walk.dy_image + r * wide, dy + (b0 + b) * c->filters * area + r * out_width, out_width * sizeof *rows);
-    }
-    for (size_t f = 0; f < c->filters; f += t->filters) {
-      for (size_t j = 0; j < k; j += 5) {
-        float sums[20] = {0};
-        t->weights(&walk, images, offset + j, rows + f * walk.dy_filter, sums);
-        for (size_t i = 0; i < t->filters && f + i < c->filters; i++)
-          for (size_t at = 0; at < 5 && j + at < k; at++) dw[(f + i) * k + j + at] += sums[i * 5 + at];
-      }
-    }
+  for (size_t i = k; i < tiled_k; i++) offset[i] = 0;
+  memset(sums, 0, tiled_k * filters * sizeof *sums);
+  memset(turned, 0, area * filters * sizeof *turned);
+  for (size_t b = 0; b < c->batch; b++) {
+    pad(x + b * pixels, c->channels, c->height, c->width, p, image);
+    for (size_t i = 0; i < area; i++)
+      for (size_t f = 0; f < c->filters; f++) turned[i * filters + f] = dy[(b * c->filters + f) * area + i];
+    for (size_t f = 0; f < filters; f += at_once)
+      for (size_t j = 0; j < tiled_k; j += TILE_K)
+        tile(out_height, out_width, p.width, image, offset + j, turned + f, filters, sums + j * filters + f);
   }
+  for (size_t f = 0; f < c->filters; f++)
+    for (size_t j = 0; j < k; j++) dw[f * k + j] = sums[j * filters + f] + (add ? dw[f * k + j] : 0);
 }
 
 /* ---- patches ---- */

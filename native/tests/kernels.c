@@ -85,6 +85,7 @@ static void convolutions_follow_their_definition(void) {
     compare_convolution((convolution){2, 1, 28, 28, 16, 5, 5, 1, 2});
     compare_convolution((convolution){5, 3, 9, 17, 5, 3, 3, 1, 1});
     compare_convolution((convolution){9, 2, 6, 5, 9, 5, 3, 1, 0});
+    compare_convolution((convolution){2, 2, 6, 7, 35, 3, 3, 1, 1});
     compare_convolution((convolution){3, 3, 11, 8, 4, 3, 3, 2, 1});
     compare_convolution((convolution){2, 2, 5, 5, 3, 1, 1, 1, 2}); /* a border wider than the kernel */
   }
