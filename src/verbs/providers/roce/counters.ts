@@ -18,6 +18,8 @@ export class RoceCounters extends TransportCounters {
   malformed = 0;
   /** Packets dropped because nobody has their queue pair number, or it serves another transport. */
   unknownQueuePair = 0;
+  /** Packets dropped because their queue pair is in the error state. */
+  errorState = 0;
   /** Packets dropped because they are of another partition. */
   wrongPartition = 0;
   /** Packets dropped because they did not come from the address that the queue pair is connected to. */

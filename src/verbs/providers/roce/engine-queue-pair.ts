@@ -40,6 +40,8 @@ export class EngineQueuePair implements TransportHost {
   endpoint: TransportEndpoint | undefined;
   /** Where a connected queue pair sends. */
   peer: Path | undefined;
+  /** In the error state. */
+  isFailed = false;
   /** Is among those that may have something to send. */
   isReady = false;
   /** When its entry among the timers falls due. */
@@ -51,7 +53,6 @@ export class EngineQueuePair implements TransportHost {
   private settings: RcSettings | undefined;
   private epoch = 0;
   private wantsDrained = false;
-  private isErr = false;
 
   constructor(
     engine: Engine,
@@ -107,7 +108,7 @@ export class EngineQueuePair implements TransportHost {
     this.memory.sendQueue.clear();
     if (!this.srq) this.receiveQueue.clear();
     this.epoch++;
-    this.isErr = false;
+    this.isFailed = false;
     this.memory.isFailed = false;
     this.wantsDrained = false;
   }
@@ -191,20 +192,20 @@ export class EngineQueuePair implements TransportHost {
 
   /** The program has posted something. */
   rung(): void {
-    if (this.isErr) this.flushQueues();
+    if (this.isFailed) this.flushQueues();
     this.engine.markReady(this);
   }
 
   /** To the error state, because the program said so or a completion queue overran. */
   stop(tells = true): void {
-    if (this.isErr) return;
+    if (this.isFailed) return;
     this.endpoint?.flush();
     this.enterError(tells);
   }
 
   private enterError(tells: boolean): void {
-    if (this.isErr) return;
-    this.isErr = true;
+    if (this.isFailed) return;
+    this.isFailed = true;
     this.memory.isFailed = true;
     this.flushQueues();
     const { qpNum } = this.record;
@@ -226,7 +227,7 @@ export class EngineQueuePair implements TransportHost {
   close(): void {
     if (this.endpoint instanceof DcTarget) this.endpoint.flush();
     this.endpoint = undefined;
-    this.isErr = true;
+    this.isFailed = true;
   }
 
   // ---- what the transport reports ----

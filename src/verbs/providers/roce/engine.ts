@@ -199,8 +199,11 @@ export class Engine implements CmHost {
 
   private deliver(qp: EngineQueuePair, w: number): void {
     const { packet, rx, rxWords } = this;
-    const endpoint = qp.endpoint;
-    if (endpoint === undefined) return;
+    const { endpoint } = qp;
+    if (endpoint === undefined || qp.isFailed) {
+      this.counters.errorState++;
+      return;
+    }
     let source = 0;
     if (qp.isConnected) {
       if (!qp.peer?.matches(rxWords, w)) {
