@@ -21,6 +21,7 @@
 #include "memory.h"
 #include "notify.h"
 #include "reduce.h"
+#include "watch.h"
 
 enum { MAGIC = 0x56434f4c, REGIONS = 512, LINE = 64, SLEEP_MS = 20, SEGMENT = 512 << 10, QUEUE = 256, LANES = 64 };
 /* src/schedule/encoding.ts */
@@ -67,6 +68,7 @@ typedef struct peer {
   control *control;
   uint8_t *mapped[REGIONS];
   pid_t pid;
+  uint64_t start_time; /* of the process, where there are no pidfds */
 } peer;
 
 typedef struct job {
@@ -138,30 +140,40 @@ static void wake_all(collective *c) {
   }
 }
 
-/* A rank that broke or closed the communicator: how its calls and ours end. CALL_DONE: there is none. */
+/* A rank that broke or closed the communicator: how its calls and ours end; a loss counts more than the rest. CALL_DONE: there is none. */
 static int broken_by(collective *c, int *culprit) {
-  for (int k = 0; k < c->size; k++) {
+  int found = CALL_DONE;
+  for (int k = 0; k < c->size && found != CALL_PEER_LOST; k++) {
     int r = (c->rank + k) % c->size, broken = load(&c->peers[r].control->broken);
-    if (!broken) continue;
+    if (!broken || (found && broken != CALL_PEER_LOST)) continue;
     int own_trouble = r != c->rank && (broken == CALL_TIMEOUT || broken == CALL_SYSTEM); /* means nothing to others */
     *culprit = own_trouble ? r : c->peers[r].control->culprit;
-    return own_trouble ? CALL_ABORTED : broken;
+    found = own_trouble ? CALL_ABORTED : broken;
   }
-  return CALL_DONE;
+  return found;
+}
+
+static int is_dead(collective *c, int rank) {
+  if (rank == c->rank || !c->peers[rank].control) return 0;
+  struct pollfd process = c->processes[rank];
+  if (process.fd >= 0) return poll(&process, 1, 0) == 1;
+  uint64_t start_time;
+  char letter;
+  return process_stat(c->peers[rank].pid, &start_time, &letter) != 0 || start_time != c->peers[rank].start_time || letter == 'Z';
 }
 
 /* What ends a wait: CALL_DONE while there is nothing. */
 static int trouble(collective *c, patience *p) {
-  if (!load(&c->own->broken)) {
-    poll(c->processes, (nfds_t)c->size, 0);
-    for (int r = 0; r < c->size; r++)
-      if (r != c->rank && c->processes[r].revents) {
-        p->culprit = r;
-        return CALL_PEER_LOST;
-      }
-  }
+  int dead = -1;
+  for (int r = 0; r < c->size && dead < 0; r++)
+    if (is_dead(c, r)) dead = r;
+  /* Whoever heard of a loss before us may have ended meanwhile: what it said counts more than its end. */
   int broken = broken_by(c, &p->culprit);
   if (broken) return broken;
+  if (dead >= 0) {
+    p->culprit = dead;
+    return CALL_PEER_LOST;
+  }
   return p->deadline > 0 && now_ms() > p->deadline ? CALL_TIMEOUT : CALL_DONE;
 }
 
@@ -221,7 +233,14 @@ static int await_word(collective *c, collective_call *call, patience *p, const i
 
 /* ---- memory of peers ---- */
 
+/* The memory of a process that ends is gone a moment before its end is seen: then the loss is what happened. */
 static int system_failure(collective *c, collective_call *call, patience *p, int error) {
+  int may_be_loss = error == ENOENT || error == ESRCH || error == EACCES || error == ESTALE;
+  for (int turn = 0; may_be_loss && turn < 100; turn++) {
+    int status = trouble(c, p);
+    if (status) return give_up(c, call, p, status);
+    poll(NULL, 0, 2);
+  }
   p->culprit = error;
   return give_up(c, call, p, CALL_SYSTEM);
 }
@@ -700,10 +719,9 @@ static void execute(collective *c, collective_call *call) {
   call->status = CALL_DONE;
   call->culprit = -1;
   call->bytes_sent = call->bytes_accessed = call->messages = 0;
-  int culprit = -1, broken = broken_by(c, &culprit);
+  int broken = broken_by(c, &p.culprit);
   if (broken) {
-    call->status = broken;
-    call->culprit = culprit;
+    give_up(c, call, &p, broken);
     return;
   }
   if (call->method == METHOD_SLOTS) run_slots(c, call, &p);
@@ -828,9 +846,11 @@ int collective_join(collective *c, int rank, pid_t pid, int fd) {
   close(theirs);
   if (error) return error;
   control *k = base;
-  int watched = k->magic == MAGIC && k->size == c->size ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-  if (watched < 0) {
-    error = k->magic == MAGIC && k->size == c->size ? errno : EPROTO;
+  char letter;
+  error = k->magic == MAGIC && k->size == c->size ? process_stat(pid, &c->peers[rank].start_time, &letter) : EPROTO;
+  int watched = error ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+  if (!error && watched < 0 && errno == ESRCH) error = errno; /* otherwise the kernel has no such call: we look into /proc */
+  if (error) {
     munmap(base, c->control_bytes);
     return error;
   }
@@ -857,8 +877,7 @@ int collective_completed(collective *c) { return __atomic_load_n(&c->completed, 
 
 int collective_peer(collective *c, int rank) {
   if (rank == c->rank || !c->peers[rank].control) return 0;
-  struct pollfd process = c->processes[rank];
-  if (poll(&process, 1, 0) == 1) return 1;
+  if (is_dead(c, rank)) return 1;
   return load(&c->peers[rank].control->broken) ? 2 : 0;
 }
 

@@ -5,6 +5,7 @@ export * from './communicator.js';
 export type { ElementType, Reduction, UserReduction, Vector } from './element.js';
 export * from './errors.js';
 export type { Exchange } from './exchange.js';
+export { LOCAL_MACHINE } from './local-machine.js';
 export * from './machine.js';
 export * from './order.js';
 export * from './override.js';

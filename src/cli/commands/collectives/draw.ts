@@ -1,0 +1,35 @@
+/** `verbena draw COLLECTIVE:ALGORITHM`: the schedule as a picture. */
+
+import { writeFileSync } from 'node:fs';
+import { findAlgorithm, requireSupport } from '../../../collectives/index.js';
+import { drawSchedule } from '../../../schedule/index.js';
+import { defineCommand, UsageError } from '../../command.js';
+import { collectiveNamed } from './explain.js';
+
+export const draw = defineCommand({
+  name: 'draw',
+  summary: 'draws the schedule of a collective as an SVG',
+  positionals: [{ name: 'collective:algorithm', summary: 'as in allreduce:ring', required: true }],
+  options: {
+    ranks: { type: 'integer', default: 4, min: 1, max: 40, summary: 'ranks' },
+    root: { type: 'integer', default: 0, min: 0, summary: 'root rank, where there is one' },
+    segments: { type: 'integer', min: 1, max: 64, summary: 'pieces of a pipelined form' },
+    output: { type: 'string', short: 'o', value: 'FILE', summary: 'where the picture goes; default: collective-algorithm.svg' },
+  },
+  examples: [{ line: 'verbena draw allreduce:ring --ranks 6 -o ring.svg', note: 'Ranks, steps, arrows, chunks.' }],
+  async run({ options, positionals }) {
+    const [word, name] = (positionals[0] ?? '').split(':');
+    const collective = collectiveNamed(word);
+    if (!name) throw new UsageError('name an algorithm too, as in allreduce:ring; `verbena explain allreduce` lists them');
+    const algorithm = findAlgorithm(collective, name);
+    const { ranks, root, segments } = options;
+    const shape = { size: ranks, bytes: 4096 * ranks, root, ...(segments === undefined ? {} : { segments }) };
+    requireSupport(algorithm, shape);
+    const file = options.output ?? `${collective}-${name}.svg`;
+    writeFileSync(file, drawSchedule(algorithm.schedule(shape), { subtitle: algorithm.description }));
+    return {
+      document: { file, collective, algorithm: name, ranks },
+      text: `${collective}:${name} among ${ranks} is drawn in ${file}`,
+    };
+  },
+});
