@@ -132,6 +132,14 @@ async function findHolder(
     };
   }
   if (startedByRun(at) && at.store && at.secret) return { ...at.store, secret: at.secret, ...ELSEWHERE };
+  if (at.launcher === 'verbena' && at.job !== '' && at.secret === undefined) {
+    throw new LaunchError(
+      'LAUNCH_REFUSED',
+      `this process was started by rank ${at.rank} of a job of verbena run and is no rank itself: it inherited the variables of the rank, but not the job's ` +
+        'secret. Call init() in the rank only, or take VERBENA_RANK out of the environment of the child to make it a world of its own.',
+      { rank: at.rank },
+    );
+  }
   const { attendMeeting, jobOfAncestor } = await import('./meeting.js');
   // Without a secret of the user's, ranks of one host meet where only this user can come.
   const job = at.secret === undefined ? at.job || jobOfAncestor(at.rankVariable, at.launcher) : undefined;

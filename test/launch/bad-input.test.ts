@@ -74,6 +74,17 @@ jobTest('a duplicated rank 0', async (stage) => {
   await Promise.all([first, second, other].map(({ ended }) => ended));
 });
 
+jobTest('a child of a rank that calls init() itself', async (stage) => {
+  const job = stage.verbena(['run', '-n', '2', ACTOR, 'impostor']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
+  const said = job.heard<{ code: number; errors: string }>('impostor');
+  assert.equal(said.length, 2);
+  for (const { code, errors } of said) {
+    assert.equal(code, 1);
+    assert.match(errors, /started by rank \d of a job of verbena run and is no rank itself/);
+  }
+});
+
 jobTest('a world size mismatch', async (stage) => {
   const env = { VERBENA_INIT_TIMEOUT_MS: '3000' };
   const [zero, one] = [torchrun(stage, 0, 2, env), torchrun(stage, 1, 3, env)];

@@ -108,9 +108,9 @@ jobTest('a second Ctrl-C ends everything at once', async (stage) => {
 });
 
 jobTest('--timeout ends a job that takes too long and says where each rank is', async (stage) => {
-  const job = stage.verbena(['run', '-n', '2', '--timeout', '3', '--grace', '0.2', ACTOR, 'stubborn']);
+  const job = stage.verbena(['run', '-n', '2', '--timeout', '5', '--grace', '0.2', ACTOR, 'stubborn']);
   assert.deepEqual(await job.ended, { code: 124, signal: null });
-  assert.match(job.stderr, /did not end within 3000 ms[\s\S]*ranks 0, 1: in no call of Verbena/);
+  assert.match(job.stderr, /did not end within 5000 ms[\s\S]*ranks 0, 1: in no call of Verbena/);
 });
 
 jobTest('--restart starts the job again until it works', async (stage) => {

@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Readable } from 'node:stream';
+import { loadAddon } from '../../native/load.js';
 import { Coordinator } from '../coordinator.js';
 import { LaunchError } from '../errors.js';
 import { machineId } from '../host.js';
@@ -130,6 +131,8 @@ class Attempt {
   }
 
   static async open(options: JobOptions, restart: number): Promise<Attempt> {
+    // Compiled here once where it must be, and not by all ranks at the same time.
+    loadAddon();
     const secret = makeSecret();
     const address = options.hosts ? ownAddress(options) : '127.0.0.1';
     const coordinator = await Coordinator.listen({
