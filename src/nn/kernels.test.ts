@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { addressOf, Block, KERNEL, run, selectBlas } from './kernels.js';
@@ -36,6 +37,16 @@ for (const blas of ['own', 'auto'] as const) {
 
 test('an unknown BLAS is refused', () => {
   assert.throws(() => selectBlas('mkl' as 'own'), /unknown BLAS 'mkl': give auto, own or library/);
+});
+
+test('a wrong VERBENA_BLAS is an error at every call', () => {
+  const program = `import { globalNorm } from ${JSON.stringify(new URL('./clipping.js', import.meta.url).href)};
+    for (let i = 0; i < 2; i++) try { globalNorm(new Float32Array(1)); } catch (error) { console.log(error.message); }`;
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    env: { ...process.env, VERBENA_BLAS: 'fast' },
+    encoding: 'utf8',
+  });
+  assert.equal(stdout, "unknown BLAS 'fast': give auto, own or library\n".repeat(2));
 });
 
 test('the address of a view is that of its first element', () => {

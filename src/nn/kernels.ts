@@ -81,8 +81,13 @@ function open(): Float64Array {
   const addon = loadAddon();
   block = new Float64Array(addon.command());
   invoke = addon.kernel;
-  selectBlas((process.env['VERBENA_BLAS'] as 'auto' | undefined) || 'auto');
-  return block;
+  try {
+    selectBlas((process.env['VERBENA_BLAS'] as 'auto' | undefined) || 'auto');
+    return block;
+  } catch (error) {
+    block = undefined; // a wrong choice stays an error at every call
+    throw error;
+  }
 }
 
 /** Runs a kernel with its arguments in the order of native/kernel-table.c. */
