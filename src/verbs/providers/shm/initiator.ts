@@ -51,7 +51,7 @@ const FETCH_AND_ADD = OPCODES.indexOf('ATOMIC_FETCH_AND_ADD');
 /** Results of carrying out a request: done, a reason to wait, or a completion status plus FAILED. */
 export const DONE = 0;
 export const NOT_READY = 1;
-export const NOT_CONNECTED = 2;
+const NOT_CONNECTED = 2;
 export const IN_TRANSFER = 3;
 export const FAILED = 16;
 

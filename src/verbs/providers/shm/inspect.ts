@@ -80,7 +80,7 @@ function readCounters(f64: Float64Array, at: number): CounterTotals {
 }
 
 /** Everything that stands in a control segment, or undefined when it is none any more. */
-export function readContext(pid: number, fd: number): ContextView | undefined {
+function readContext(pid: number, fd: number): ContextView | undefined {
   let handle: number;
   try {
     handle = openSync(`/proc/${pid}/fd/${fd}`, 'r');

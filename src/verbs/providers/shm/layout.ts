@@ -204,7 +204,6 @@ export const RING_TAIL = 0;
 export const RING_SMALLEST = 1;
 export const RING_CONSUMER = 2;
 export const RING_HINT = 8;
-export const SLOT_SEQ = 0;
 /** completion opcode | status << 8 | SLOT_* bits << 16. */
 export const SLOT_FLAGS = 1;
 export const SLOT_BYTES = 2;

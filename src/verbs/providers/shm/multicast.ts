@@ -54,7 +54,7 @@ export function findContexts(): FoundContext[] {
 }
 
 /** Four words of a group's GID; '::' stands for zeros as usual. Throws VERBS_INVALID. */
-export function groupWords(group: string): Int32Array {
+function groupWords(group: string): Int32Array {
   const [left, right] = group.toLowerCase().split('::');
   const front = left ? left.split(':') : [];
   const back = right ? right.split(':') : [];
