@@ -30,7 +30,7 @@ import type { Worker } from './worker.js';
 export type EndpointState = 'idle' | 'connecting' | 'ready' | 'closing' | 'closed' | 'failed';
 
 /** Which ring an immediate announces. */
-export const IMM_WAKE = 0;
+const IMM_WAKE = 0;
 export const IMM_MESSAGES = 1;
 export const IMM_TRANSFERS = 2;
 

@@ -30,7 +30,7 @@ import {
 import type { Worker } from '../worker.js';
 
 /** Handler numbers: 0..MOST_HANDLERS-1. */
-export const MOST_HANDLERS = 65_536;
+const MOST_HANDLERS = 65_536;
 const HEADER_IN_SLOT = INLINE_BYTES - RTS_BYTES;
 
 /** What a handler is given. `header` and `data` are views of the ring: they are valid until the handler returns or first awaits. */

@@ -17,7 +17,7 @@ export const ANY_SOURCE = -1;
 
 const NONE = -1;
 /** Up to here a walk is faster than hashing. */
-const SHORT = 8;
+const SHORT = 64;
 
 function hash(context: number, lo: number, hi: number, source: number): number {
   let h = Math.imul(lo ^ Math.imul(hi, 0x9e3779b1), 0x85ebca6b) ^ Math.imul(context + 0x7f4a7c15, 0xc2b2ae35);
