@@ -13,7 +13,8 @@ const names = [`verbena-a-${process.pid}`, `verbena-b-${process.pid}`];
 const addresses = ['10.231.7.1', '10.231.7.2'];
 
 function ip(...words: string[]): boolean {
-  return spawnSync('ip', words, { stdio: 'ignore' }).status === 0;
+  const [command, ...rest] = ['ip', ...words];
+  return spawnSync(command, rest, { stdio: 'ignore' }).status === 0;
 }
 
 const skip =
