@@ -27,6 +27,7 @@ export interface Subject {
   round(task: Task, signal: AbortSignal): Promise<RoundResult>;
 }
 
+const LAUNCHER = 'mpirun';
 const PROCESS = fileURLToPath(new URL('./rank-process.js', import.meta.url));
 const PEERS = fileURLToPath(new URL('../../../../../bench/peers/', import.meta.url));
 
@@ -58,7 +59,7 @@ export const openmpi: Subject = {
   who: 'openmpi',
   unfit: () => undefined,
   missing: () =>
-    existsSync(join(PEERS, 'collective-openmpi.c')) && findProgram('mpicc') && findProgram('mpirun')
+    existsSync(join(PEERS, 'collective-openmpi.c')) && findProgram('mpicc') && findProgram(LAUNCHER)
       ? undefined
       : 'apt-get install openmpi-bin libopenmpi-dev gcc',
   async round(task, signal) {
@@ -66,7 +67,7 @@ export const openmpi: Subject = {
     const args = ['-n', String(task.size), '--bind-to', 'none', '--oversubscribe', program];
     args.push(task.collective, String(task.bytes), String(task.durationMs));
     const env = { ...process.env, OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
-    const output = await outputOf(spawn('mpirun', args, { env, signal, killSignal: 'SIGKILL' }));
+    const output = await outputOf(spawn(LAUNCHER, args, { env, signal, killSignal: 'SIGKILL' }));
     return { times: numbers(output), what: `MPI, mpirun ${args.slice(0, 5).join(' ')}` };
   },
 };
