@@ -18,7 +18,7 @@ export class RoceCounters extends TransportCounters {
   malformed = 0;
   /** Packets dropped because nobody has their queue pair number, or it serves another transport. */
   unknownQueuePair = 0;
-  /** Packets dropped because their queue pair is in the error state. */
+  /** Packets for a queue pair in the error state: they change nothing, and are answered at most by the NAK that led there. */
   errorState = 0;
   /** Packets dropped because they are of another partition. */
   wrongPartition = 0;

@@ -200,10 +200,8 @@ export class Engine implements CmHost {
   private deliver(qp: EngineQueuePair, w: number): void {
     const { packet, rx, rxWords } = this;
     const { endpoint } = qp;
-    if (endpoint === undefined || qp.isFailed) {
-      this.counters.errorState++;
-      return;
-    }
+    if (endpoint === undefined) return;
+    if (qp.isFailed) this.counters.errorState++;
     let source = 0;
     if (qp.isConnected) {
       if (!qp.peer?.matches(rxWords, w)) {
