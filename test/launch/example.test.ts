@@ -1,49 +1,33 @@
-/** The lesson examples/07-hello-ranks, in a project that has Verbena installed, prints what its README shows; and the manifest fits the code. */
+/** The lesson examples/07-hello-ranks prints what its README shows; and the manifest fits the code. */
 
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readEnvironment } from '../../src/launch/index.js';
-import { jobTest, type Stage } from './job.js';
+import { jobTest } from './job.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const example = join(root, 'examples', '07-hello-ranks');
 
-/** The script beside a node_modules with the package in it. */
-function install(stage: Stage): void {
-  const folder = join(stage.directory, 'node_modules', 'verbena');
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(
-    join(folder, 'package.json'),
-    '{ "name": "verbena", "type": "module", "exports": { "./launch": "./launch.js" } }',
-  );
-  writeFileSync(join(folder, 'launch.js'), `export * from '${new URL('../../src/launch/index.js', import.meta.url).href}';\n`);
-  copyFileSync(join(example, 'hello.mts'), join(stage.directory, 'hello.mts'));
-}
+const script = join(example, 'hello.ts');
 
 jobTest('the example prints what its README shows', async (stage) => {
-  install(stage);
-  const job = stage.verbena(['run', '-n', '4', 'hello.mts']);
+  const job = stage.verbena(['run', '-n', '4', script]);
   assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
   const shown = readFileSync(join(example, 'README.md'), 'utf8').split('```')[3].trim();
   assert.equal(job.stdout.trim().split('\n').sort().join('\n'), shown);
   assert.equal(job.stderr, '');
-  rmSync(join(stage.directory, 'node_modules'), { recursive: true });
-  rmSync(join(stage.directory, 'hello.mts'));
 });
 
 jobTest('the example runs on virtual hosts and alone', async (stage) => {
-  install(stage);
-  const hosts = stage.verbena(['run', '--virtual-hosts', '2x2', 'hello.mts']);
+  const hosts = stage.verbena(['run', '--virtual-hosts', '2x2', script]);
   assert.deepEqual(await hosts.ended, { code: 0, signal: null }, hosts.stderr);
   assert.match(hosts.stdout, /\[3\] rank 3 of 4 \(1 of 2 on host 1\) heard from rank 2; 4 ranks counted/);
-  const alone = stage.verbena(['exec', 'hello.mts']);
+  const alone = stage.verbena(['exec', script]);
   assert.deepEqual(await alone.ended, { code: 0, signal: null }, alone.stderr);
   assert.equal(alone.stdout, 'rank 0 of 1 (0 of 1 on host 0) heard from rank 0; 1 ranks counted\n');
-  rmSync(join(stage.directory, 'node_modules'), { recursive: true });
-  rmSync(join(stage.directory, 'hello.mts'));
 });
 
 test('the Kubernetes manifest gives a rank what it reads', () => {
