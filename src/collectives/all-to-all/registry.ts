@@ -6,4 +6,4 @@ import { hierarchicalAllToAll } from './hierarchical.js';
 import { linearAllToAll } from './linear.js';
 import { pairwiseAllToAll } from './pairwise.js';
 
-export const allToAllAlgorithms: readonly Algorithm[] = [bruckAllToAll, pairwiseAllToAll, hierarchicalAllToAll, linearAllToAll];
+export const allToAllAlgorithms: readonly Algorithm[] = [pairwiseAllToAll, bruckAllToAll, hierarchicalAllToAll, linearAllToAll];
