@@ -2,7 +2,8 @@
  * The messaging worker of a rank, and endpoints by rank. Nothing of it costs anything before the first use: then this rank opens its worker and says so in
  * the store, and every other rank, which waits for that word in the background, opens its own. Endpoints connect when something is sent.
  *
- * One device for all pairs: the fastest provider that joins every two ranks. (A world inside one host: shared memory.)
+ * One device for all pairs: the fastest provider that joins every two ranks. On one machine that is shared memory, between virtual hosts too: there
+ * `providerTo` shows what would carry a pair if hosts were real.
  */
 
 import type { Context, Endpoint, Worker } from '../messaging/index.js';
@@ -10,7 +11,7 @@ import { LaunchError } from './errors.js';
 import type { Liveness } from './liveness.js';
 import type { Member } from './member.js';
 import { observeWaits } from './observed-worker.js';
-import { type Availability, selectCommonProvider } from './selector.js';
+import { type Availability, deviceFor, selectCommonProvider } from './selector.js';
 import type { TcpStore } from './store/tcp-store.js';
 
 const WANTED = 'verbena/worker/wanted';
@@ -56,7 +57,7 @@ export class RankWorker {
   async #open(): Promise<Worker> {
     const provider = selectCommonProvider(this.#members, await this.#available());
     const { openContext } = await import('../messaging/index.js');
-    this.#context = await openContext({ device: provider, name: `rank ${this.#rank}` });
+    this.#context = await openContext({ device: deviceFor(provider, this.#members[this.#rank]), name: `rank ${this.#rank}` });
     const worker = observeWaits(await this.#context.createWorker(), this.#liveness.waits, (endpoint) =>
       this.#ranks.get(endpoint),
     );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Member } from './member.js';
-import { explainSelection, selectProvider } from './selector.js';
+import { deviceFor, explainSelection, selectCommonProvider, selectProvider } from './selector.js';
 
 const member = (rank: number, machine: string, given: Partial<Member> & { virtual?: number } = {}): Member => {
   const { virtual, ...rest } = given;
@@ -64,6 +64,22 @@ describe('the provider of a pair', () => {
     assert.match(
       explainSelection(pair, selection),
       /nothing joins them[\s\S]*shm: they do not share a host[\s\S]*roce: not part of this version/,
+    );
+  });
+
+  it('is opened on the interface that was chosen for the host', () => {
+    assert.equal(deviceFor('roce', member(0, 'a')), 'roce:10.0.0.1');
+    assert.equal(deviceFor('shm', member(0, 'a')), 'shm');
+  });
+
+  it('for a world with one engine joins every two ranks', () => {
+    const hosts = [member(0, 'a'), member(1, 'a'), member(2, 'b')];
+    assert.equal(selectCommonProvider(hosts, EVERYTHING), 'roce');
+    assert.equal(selectCommonProvider(hosts.slice(0, 2), EVERYTHING), 'shm');
+    assert.equal(selectCommonProvider(hosts.slice(0, 1), EVERYTHING), 'shm');
+    assert.throws(
+      () => selectCommonProvider(hosts, SHM_ONLY),
+      /no provider joins all ranks.*rank 0 \(a\) to rank 2 \(b\): nothing joins them/,
     );
   });
 

@@ -21,6 +21,8 @@ export interface Candidate {
   readonly use?: string;
   /** Typical latency of a small WRITE, us: the order among those that fit. */
   readonly latencyUs: number;
+  /** What follows the colon in 'provider:device' on a rank's host. Default: nothing, the provider chooses. */
+  device?(member: Member): string | undefined;
   /** undefined when it can join the pair, otherwise why not. */
   refuses(pair: Pair): string | undefined;
 }
@@ -45,6 +47,7 @@ const CANDIDATES: readonly Candidate[] = [
   {
     provider: 'roce',
     latencyUs: 20,
+    device: ({ addresses }) => addresses[0]?.address,
     refuses: ({ from, to }) =>
       from.addresses.length > 0 && to.addresses.length > 0 ? undefined : 'a host without a network address',
   },
@@ -145,6 +148,12 @@ export function selectCommonProvider(
   const latency = (provider: string) =>
     Math.min(...working.filter((one) => one.provider === provider).map((one) => one.latencyUs));
   return left.sort((a, b) => latency(a) - latency(b))[0] ?? 'auto';
+}
+
+/** The name by which a rank opens a provider: on the interface that was chosen for its host, where that matters. */
+export function deviceFor(provider: string, member: Member, candidates: readonly Candidate[] = CANDIDATES): string {
+  const device = candidates.find((candidate) => candidate.provider === provider)?.device?.(member);
+  return device === undefined ? provider : `${provider}:${device}`;
 }
 
 /** The verdicts as lines for people. */

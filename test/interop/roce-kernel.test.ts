@@ -1,0 +1,103 @@
+/**
+ * The roce provider against the Linux kernel's own transport: rdma_rxe in a guest, ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and rping,
+ * each once with the kernel's end listening and once connecting. The guest is made by the scripts in rxe/.
+ */
+
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { type Device, openDevice } from '../../src/verbs/index.js';
+import type { RoceDevice } from '../../src/verbs/providers/roce/device.js';
+import { type Game, playAsClient, playAsServer } from './rxe/pingpong.js';
+import { runRping, serveRping } from './rxe/rping.js';
+
+const HOST = '10.92.0.1';
+const GUEST = '10.92.0.2';
+const TAP = `vbt${process.pid % 100_000}`;
+/** Scripts are not compiled: they stand beside the sources. */
+const SCRIPTS = fileURLToPath(new URL('../../../test/interop/rxe/', import.meta.url));
+
+const GAMES: readonly [name: string, game: Game][] = [
+  ['rc', { type: 'RC', size: 64, rounds: 200, port: 18510 }],
+  ['rc-3000', { type: 'RC', size: 3000, rounds: 50, port: 18520 }],
+  ['rc-mib', { type: 'RC', size: 1 << 20, rounds: 5, port: 18530 }],
+  ['uc', { type: 'UC', size: 1000, rounds: 50, port: 18540 }],
+  ['ud', { type: 'UD', size: 1000, rounds: 50, port: 18550 }],
+];
+
+function run(...command: string[]): string | undefined {
+  const { status, stderr, error } = spawnSync(command[0], command.slice(1), { encoding: 'utf8', timeout: 280_000 });
+  return status === 0 ? undefined : `${command.join(' ')}: ${error?.message ?? stderr.slice(-500)}`;
+}
+
+/** Makes the guest's files and the interface it is on; says why this machine cannot. */
+function prepare(): string | undefined {
+  if (process.getuid?.() !== 0) return 'a tap interface and packages need root';
+  if (!existsSync('/dev/net/tun')) return 'this kernel has no tap interfaces';
+  return (
+    run(`${SCRIPTS}setup.sh`) ??
+    run('ip', 'tuntap', 'add', 'dev', TAP, 'mode', 'tap') ??
+    run('ip', 'address', 'add', `${HOST}/24`, 'dev', TAP) ??
+    run('ip', 'link', 'set', TAP, 'up')
+  );
+}
+
+type Step = (device: Device) => Promise<void>;
+
+const STEPS = new Map<string, Step>([
+  ...GAMES.flatMap(([name, game]): [string, Step][] => [
+    [`${name}-kernel-listens`, (device) => playAsClient(device, GUEST, game)],
+    [`${name}-kernel-connects`, (device) => playAsServer(device, HOST, { ...game, port: game.port + 1 })],
+  ]),
+  ['rping-kernel-listens', (device) => runRping(device, GUEST, 7174, 4000, 20)],
+  [
+    'rping-kernel-connects',
+    async (device) => {
+      assert.equal(await serveRping(device, 7175, 4000), 20);
+    },
+  ],
+]);
+
+test("the kernel's rdma_rxe and this provider understand each other", { timeout: 400_000 }, async (t) => {
+  const fault = prepare();
+  try {
+    if (fault !== undefined) {
+      t.skip(fault);
+      return;
+    }
+    const device = (await openDevice(`roce:${HOST}:4791`)) as RoceDevice;
+    // Who waits for the kernel's end to connect must be there before it tries.
+    const waiting = new Map<string, Promise<void>>();
+    for (const [name, step] of STEPS) if (name.endsWith('connects')) waiting.set(name, step(device));
+    for (const promise of waiting.values()) promise.catch(() => {});
+    const guest = spawn(`${SCRIPTS}boot.sh`, [`${SCRIPTS}guest.sh`, TAP, `${GUEST}/24`], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const passed = new Set<string>();
+    let current = '';
+    let ours: Promise<void> | undefined;
+    for await (const line of createInterface({ input: guest.stdout })) {
+      t.diagnostic(line.replaceAll('\r', ''));
+      const [word, value] = line.trim().split(' ');
+      if (word === 'STEP') {
+        current = value;
+        ours = waiting.get(current) ?? STEPS.get(current)?.(device);
+        ours?.catch((error: Error) => t.diagnostic(`${current}: ${error.message}`));
+      } else if (word === 'END') {
+        await t.test(current, async () => {
+          assert.equal(value, '0', `the kernel's end of ${current} ended with status ${value}`);
+          await ours;
+        });
+        passed.add(current);
+      }
+    }
+    t.diagnostic(JSON.stringify(device.transportCounters()));
+    assert.deepEqual([...passed].sort(), [...STEPS.keys()].sort(), 'every step ran');
+    device.close();
+  } finally {
+    run('ip', 'link', 'delete', TAP);
+  }
+});

@@ -1,0 +1,27 @@
+# Runs in the guest: rxe on eth0, then each step of the test beside it, announced on the console.
+modprobe rdma_rxe
+modprobe rdma_ucm
+rdma link add rxe0 type rxe netdev eth0
+GID=$(for i in 0 1 2 3; do grep -q ffff: /sys/class/infiniband/rxe0/ports/1/gids/$i 2>/dev/null && echo $i && break; done)
+HOST=10.92.0.1
+echo "READY gid=$GID kernel=$(uname -r)"
+step() {
+  echo "STEP $1"
+  shift
+  timeout 60 "$@" > /tmp/step.log 2>&1
+  local status=$?
+  sed 's/^/  | /' /tmp/step.log | tail -8
+  echo "END $status"
+}
+pingpong() { # name, transport, port, further options
+  step "$1-kernel-listens" ibv_$2_pingpong -d rxe0 -g $GID -p $3 "${@:4}"
+  step "$1-kernel-connects" ibv_$2_pingpong -d rxe0 -g $GID -p $(($3 + 1)) "${@:4}" $HOST
+}
+pingpong rc rc 18510 -n 200 -s 64
+pingpong rc-3000 rc 18520 -n 50 -s 3000
+pingpong rc-mib rc 18530 -n 5 -s 1048576
+pingpong uc uc 18540 -n 50 -s 1000
+pingpong ud ud 18550 -n 50 -s 1000
+step rping-kernel-listens rping -s -a 10.92.0.2 -p 7174 -C 20 -S 4000 -v -V
+step rping-kernel-connects rping -c -a $HOST -p 7175 -C 20 -S 4000 -v -V
+echo "COUNTERS $(cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep -H . * | grep -v ':0$' | tr '\n' ' ')"
