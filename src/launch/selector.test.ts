@@ -77,6 +77,8 @@ describe('the provider of a pair', () => {
     assert.equal(selectCommonProvider(hosts, EVERYTHING), 'roce');
     assert.equal(selectCommonProvider(hosts.slice(0, 2), EVERYTHING), 'shm');
     assert.equal(selectCommonProvider(hosts.slice(0, 1), EVERYTHING), 'shm');
+    const virtual = [member(0, 'a', { virtual: 0 }), member(1, 'a', { virtual: 0 }), member(2, 'a', { virtual: 1 })];
+    assert.equal(selectCommonProvider(virtual, EVERYTHING), 'shm');
     assert.throws(
       () => selectCommonProvider(hosts, SHM_ONLY),
       /no provider joins all ranks.*rank 0 \(a\) to rank 2 \(b\): nothing joins them/,
