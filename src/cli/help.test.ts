@@ -22,10 +22,11 @@ describe('The help', () => {
     assert.equal(wrap('a\n   code   kept as it is', 8), 'a\n   code   kept as it is');
   });
 
-  it('of every command has examples that start with its own words', async () => {
+  it('of every command has examples with its own words, also behind a launcher that starts it', async () => {
     for (const { command, path } of await everyCommand()) {
+      if ('hidden' in command && command.hidden) continue;
       assert.ok(command.examples.length > 0, `${path.join(' ')} has no example`);
-      for (const { line } of command.examples) assert.ok(line.startsWith(path.join(' ')), `'${line}' under ${path.join(' ')}`);
+      for (const { line } of command.examples) assert.ok(line.includes(path.join(' ')), `'${line}' under ${path.join(' ')}`);
     }
   });
 

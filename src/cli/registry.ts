@@ -11,6 +11,7 @@ const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {
   doctor: async () => (await import('./commands/doctor/doctor.js')).doctor,
   top: async () => (await import('./commands/top/top.js')).top,
   bench: async () => (await import('./commands/bench/bench.js')).bench,
+  tune: async () => (await import('./commands/messaging/tune.js')).tune,
   explain: async () => (await import('./commands/collectives/explain.js')).explain,
   draw: async () => (await import('./commands/collectives/draw.js')).draw,
   plan: async () => (await import('./commands/plan/plan.js')).planCommand,

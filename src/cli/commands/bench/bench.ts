@@ -2,11 +2,14 @@
 
 import type { CommandGroup } from '../../command.js';
 import { collectiveBenches } from '../collectives/bench-collective.js';
+import { benchMessaging } from '../messaging/bench-messaging.js';
+import { benchPatterns } from '../messaging/bench-patterns.js';
+import { benchRpc } from '../messaging/bench-rpc.js';
 import { benchVerbs } from './verbs.js';
 
 export const bench: CommandGroup = {
   name: 'bench',
   summary: 'measures Verbena and other systems side by side',
-  commands: [benchVerbs, ...collectiveBenches],
+  commands: [benchVerbs, ...benchMessaging, benchPatterns, benchRpc, ...collectiveBenches],
   examples: benchVerbs.examples,
 };

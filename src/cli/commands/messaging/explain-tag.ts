@@ -10,7 +10,7 @@ import { boxTable } from '../../table.js';
 const LINKS = Object.keys(LINK_COSTS);
 
 /** A range of sizes in words. */
-export function rangeText({ fromBytes, toBytes, protocol }: Range): string {
+function rangeText({ fromBytes, toBytes, protocol }: Range): string {
   return `${fromBytes} B${toBytes === Number.POSITIVE_INFINITY ? ' and more' : ` to ${toBytes - 1} B`}: ${protocol}`;
 }
 
