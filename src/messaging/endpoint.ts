@@ -86,6 +86,8 @@ export class Endpoint {
   taken: Uint8Array | undefined;
   /** What the peer's receives want of the sends that are held back here, by receive. */
   readonly pulls = new Map<number, StandingPull>();
+  /** The send that is offered to the peer out of turn, or -1. */
+  offered = -1;
   /** Stream writes that wait for the window or for room. */
   readonly streamQueue: number[] = [];
   /** One-sided requests under way, and those that wait behind a fence. */

@@ -141,6 +141,7 @@ export class Rendezvous {
     const requests = this.#requests;
     const index = requests.find(i32[slot + S_TAG_LO]);
     const receiver = i32[slot + S_TAG_LO + 1];
+    this.#worker.tags.offerResolved(endpoint, i32[slot + S_TAG_LO]);
     if (index < 0) {
       endpoint.control(ATP, receiver, STATUS_FAILED);
       return;
@@ -166,6 +167,7 @@ export class Rendezvous {
 
   /** The receiver has read everything, or failed. */
   onAts(endpoint: Endpoint, handle: number, status: number): void {
+    this.#worker.tags.offerResolved(endpoint, handle);
     const index = this.#requests.find(handle);
     if (index < 0) return;
     this.unpin(index);

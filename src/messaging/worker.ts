@@ -457,7 +457,7 @@ export class Worker {
         this.tags.onPull(endpoint, i32, slot);
         break;
       case UNPULL:
-        this.tags.onUnpull(i32[slot + S_TAG_LO]);
+        this.tags.onUnpull(endpoint, i32[slot + S_TAG_LO]);
         break;
       case CREDIT:
       case PONG:

@@ -89,7 +89,7 @@ export class TagEngine {
     endpoint.waiting = true;
     if (endpoint.state === 'ready') {
       if (endpoint.pending.length - endpoint.pendingHead === 1) this.advance(endpoint);
-      if (endpoint.pulls.size > 0 && endpoint.pending.length > 0) this.#answerPulls(endpoint, index);
+      if (endpoint.pulls.size > 0) this.#offerNext(endpoint);
     }
     return index;
   }
@@ -252,6 +252,11 @@ export class TagEngine {
   takeMessages(endpoint: Endpoint): number {
     const reader = endpoint.messagesIn;
     let n = 0;
+    if (endpoint.stuck) {
+      // The head may go on now; while it is stuck, only what stands behind it is looked at.
+      endpoint.stuck = false;
+      this.#stuck.delete(endpoint);
+    }
     while (n < BATCH) {
       const slot = reader.peek();
       if (slot < 0) break;
@@ -442,28 +447,38 @@ export class TagEngine {
       maskHi: i32[slot + S_BULK],
     };
     endpoint.pulls.set(handle, pull);
+    this.#offerNext(endpoint);
+  }
+
+  /**
+   * Offers the oldest send that is held back and that a standing pull wants. One at a time: if the first of two offers were refused and the second
+   * taken, messages would change their order.
+   */
+  #offerNext(endpoint: Endpoint): void {
+    if (endpoint.offered >= 0) return;
+    const requests = this.#requests;
     for (let at = endpoint.pendingHead; at < endpoint.pending.length; at++) {
-      const index = this.#requests.find(endpoint.pending[at]);
-      if (index >= 0 && this.#answerPulls(endpoint, index, handle)) return;
+      const index = requests.find(endpoint.pending[at]);
+      if (index < 0 || requests.state[index] !== PENDING || requests.flags[index] & PULLED) continue;
+      const lo = requests.tagLo[index];
+      const hi = requests.tagHi[index];
+      for (const [handle, pull] of endpoint.pulls) {
+        if (pull.context !== requests.context[index]) continue;
+        if (((pull.lo ^ lo) & pull.maskLo) !== 0 || ((pull.hi ^ hi) & pull.maskHi) !== 0) continue;
+        endpoint.pulls.delete(handle);
+        requests.flags[index] |= PULLED;
+        endpoint.offered = requests.handle(index);
+        this.#sendRts(endpoint, index, true);
+        return;
+      }
     }
   }
 
-  /** Offers a send that is held back, if a standing pull wants it. */
-  #answerPulls(endpoint: Endpoint, index: number, only?: number): boolean {
-    const requests = this.#requests;
-    if (requests.state[index] !== PENDING || requests.flags[index] & PULLED) return false;
-    const lo = requests.tagLo[index];
-    const hi = requests.tagHi[index];
-    for (const [handle, pull] of endpoint.pulls) {
-      if (only !== undefined && handle !== only) continue;
-      if (pull.context !== requests.context[index]) continue;
-      if (((pull.lo ^ lo) & pull.maskLo) !== 0 || ((pull.hi ^ hi) & pull.maskHi) !== 0) continue;
-      endpoint.pulls.delete(handle);
-      requests.flags[index] |= PULLED;
-      this.#sendRts(endpoint, index, true);
-      return true;
-    }
-    return false;
+  /** The peer has taken or refused an offer: the next may be made. */
+  offerResolved(endpoint: Endpoint, handle: number): void {
+    if (endpoint.offered !== handle) return;
+    endpoint.offered = -1;
+    if (endpoint.pulls.size > 0) this.#offerNext(endpoint);
   }
 
   /** An offer came: taken if its receive still waits, else refused. */
@@ -482,11 +497,13 @@ export class TagEngine {
   }
 
   /** The peer refused an offer: the send waits for its turn again. */
-  onUnpull(handle: number): void {
+  onUnpull(endpoint: Endpoint, handle: number): void {
     const index = this.#requests.find(handle);
-    if (index < 0) return;
-    this.#requests.flags[index] &= ~PULLED;
-    this.#worker.rendezvous.unpin(index);
+    if (index >= 0) {
+      this.#requests.flags[index] &= ~PULLED;
+      this.#worker.rendezvous.unpin(index);
+    }
+    this.offerResolved(endpoint, handle);
   }
 
   // ---- asking, cancelling, failing ----
