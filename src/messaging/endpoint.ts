@@ -155,8 +155,7 @@ export class Endpoint {
       this.messagesOut = new RingWriter(view.subarray(0, theirHalf), theirs);
       this.transfersOut = new RingWriter(view.subarray(theirHalf), theirs);
       this.messagesOut.address = addressOfBuffer(view.buffer);
-      const region = this.ringRegion as MemoryRegion;
-      this.messagesIn.address = region.addr - region.bytes.byteOffset;
+      this.messagesIn.address = addressOfBuffer((this.ringRegion as MemoryRegion).bytes.buffer);
       const box = device.directAccess(address, mailbox);
       this.#armed = new Int32Array(box.buffer, box.byteOffset, 16);
       this.#armedAt = 0;

@@ -689,8 +689,8 @@ export class Worker {
   payload(data: Data): Payload {
     const payload = payloadOf(data);
     if (payload.length >= NATIVE_COPY_BYTES && payload.pieces === undefined) {
-      const region = this.context.registrations.permanentRegion(payload.bytes.buffer);
-      if (region !== undefined) payload.address = region.addr + payload.bytes.byteOffset - region.bytes.byteOffset;
+      const address = this.context.registrations.permanentAddress(payload.bytes.buffer);
+      if (address !== 0) payload.address = address + payload.bytes.byteOffset;
     }
     this.#lastBytes = data;
     this.#lastPayload = payload;

@@ -7,6 +7,7 @@
  */
 
 import type { MemoryRegion, ProtectionDomain } from '../../verbs/index.js';
+import { addressOfBuffer } from './native-copy.js';
 
 export interface RegistrationCacheOptions {
   /** Entries at most. Default 256. */
@@ -26,6 +27,8 @@ export interface Registration {
   /** Kept until it is forgotten: memory that the context itself allocated. */
   readonly permanent: boolean;
   lastUse: number;
+  /** Of permanent ones: the address in this process, which need not be the one that requests use; else 0. */
+  address: number;
 }
 
 export class RegistrationCache {
@@ -82,13 +85,14 @@ export class RegistrationCache {
 
   /** Takes over memory that is registered already. */
   adopt(buffer: ArrayBuffer, region: MemoryRegion): Registration {
-    return this.#add(buffer, region, true);
+    const entry = this.#add(buffer, region, true);
+    entry.address = addressOfBuffer(buffer);
+    return entry;
   }
 
-  /** The region of memory that is registered for good, or undefined. */
-  permanentRegion(buffer: ArrayBufferLike): MemoryRegion | undefined {
-    const entry = this.#entries.get(buffer as ArrayBuffer);
-    return entry?.permanent ? entry.region : undefined;
+  /** Where memory that is registered for good lies in this process; 0 for other memory. */
+  permanentAddress(buffer: ArrayBufferLike): number {
+    return this.#entries.get(buffer as ArrayBuffer)?.address ?? 0;
   }
 
   /** Deregisters a buffer now. False when it is in use or unknown. */
@@ -113,7 +117,7 @@ export class RegistrationCache {
   }
 
   #add(buffer: ArrayBuffer, region: MemoryRegion, permanent: boolean): Registration {
-    const entry: Registration = { region, buffer, pins: 0, permanent, lastUse: this.#now() };
+    const entry: Registration = { region, buffer, pins: 0, permanent, lastUse: this.#now(), address: 0 };
     this.#entries.set(buffer, entry);
     if (permanent) return entry;
     this.#bytes += buffer.byteLength;
