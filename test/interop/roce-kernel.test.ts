@@ -63,15 +63,17 @@ const STEPS = new Map<string, Step>([
 
 test("the kernel's rdma_rxe and this provider understand each other", { timeout: 400_000 }, async (t) => {
   const fault = prepare();
+  let device: RoceDevice | undefined;
   try {
     if (fault !== undefined) {
       t.skip(fault);
       return;
     }
-    const device = (await openDevice(`roce:${HOST}:4791`)) as RoceDevice;
+    const opened = (await openDevice(`roce:${HOST}:4791`)) as RoceDevice;
+    device = opened;
     // Who waits for the kernel's end to connect must be there before it tries.
     const waiting = new Map<string, Promise<void>>();
-    for (const [name, step] of STEPS) if (name.endsWith('connects')) waiting.set(name, step(device));
+    for (const [name, step] of STEPS) if (name.endsWith('connects')) waiting.set(name, step(opened));
     for (const promise of waiting.values()) promise.catch(() => {});
     const guest = spawn(`${SCRIPTS}boot.sh`, [`${SCRIPTS}guest.sh`, TAP, `${GUEST}/24`], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -84,7 +86,7 @@ test("the kernel's rdma_rxe and this provider understand each other", { timeout:
       const [word, value] = line.trim().split(' ');
       if (word === 'STEP') {
         current = value;
-        ours = waiting.get(current) ?? STEPS.get(current)?.(device);
+        ours = waiting.get(current) ?? STEPS.get(current)?.(opened);
         ours?.catch((error: Error) => t.diagnostic(`${current}: ${error.message}`));
       } else if (word === 'END') {
         await t.test(current, async () => {
@@ -94,10 +96,10 @@ test("the kernel's rdma_rxe and this provider understand each other", { timeout:
         passed.add(current);
       }
     }
-    t.diagnostic(JSON.stringify(device.transportCounters()));
+    t.diagnostic(JSON.stringify(opened.transportCounters()));
     assert.deepEqual([...passed].sort(), [...STEPS.keys()].sort(), 'every step ran');
-    device.close();
   } finally {
+    device?.close();
     run('ip', 'link', 'delete', TAP);
   }
 });

@@ -12,7 +12,7 @@ case $(uname -m) in
   x86_64) MACHINE=(qemu-system-x86_64 -M q35 -cpu Westmere) CONSOLE=ttyS0 ;;
   aarch64) MACHINE=(qemu-system-aarch64 -M virt -cpu cortex-a72) CONSOLE=ttyAMA0 ;;
 esac
-timeout -k 5 "${TIMEOUT:-240}" "${MACHINE[@]}" -accel kvm -accel tcg,thread=multi -smp 2 -m 1G -nodefaults -no-reboot -display none -serial stdio -monitor none \
+timeout -k 5 "${TIMEOUT:-240}" "${MACHINE[@]}" -accel tcg,thread=multi -smp 2 -m 1G -nodefaults -no-reboot -display none -serial stdio -monitor none \
   -kernel "$LAB/kernel/boot/vmlinuz-$KERNEL" -initrd "$LAB/initramfs.gz" \
   -append "console=$CONSOLE quiet panic=-1 mitigations=off nokaslr net.ifnames=0 guestip=$3" \
   -virtfs local,path=/,mount_tag=hostroot,security_model=none,readonly=on,multidevs=remap \

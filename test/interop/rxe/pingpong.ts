@@ -130,7 +130,7 @@ export async function playAsClient(device: Device, host: string, game: Game): Pr
 /** Waits for a client of the tool and plays against it. */
 export async function playAsServer(device: Device, host: string, game: Game): Promise<void> {
   const ends = makeEnds(device, game);
-  const server = createServer().listen(game.port, host);
+  const server = createServer().listen(game.port, host).unref();
   const [socket] = (await once(server, 'connection')) as [Socket];
   server.close();
   const peer = decode((await read(socket, MESSAGE_BYTES)).toString('latin1'), ends.qp.address());

@@ -105,7 +105,7 @@ function foreignAddress(text: string): LocalAddress | undefined {
 
 /**
  * Reads 'eth0', '10.0.0.1', '10.0.0.1:5000', '[fd00::1]:5000', 'eth0:5000', or nothing for the loopback. Throws VERBS_NO_DEVICE with what
- * there is instead.
+ * there is instead; an address that this host does not have is refused when the device is opened.
  */
 export function localAddress(text: string | undefined): LocalAddress {
   const foreign = text === undefined ? undefined : foreignAddress(text);
@@ -130,8 +130,8 @@ export function localAddress(text: string | undefined): LocalAddress {
     const host = found.family === 'IPv6' && found.scopeid ? `${found.address}%${found.scopeid}` : found.address;
     return { network: '', host, port, mtu: mtuOf(name) };
   }
-  // All of 127.0.0.0/8 is this host, listed or not.
-  if (wanted?.length === 4 && wanted[0] === 127) return { network: '', host: where, port, mtu: mtuOf('lo') };
+  // Node lists only interfaces that carry traffic now, and all of 127.0.0.0/8 is this host: the kernel decides when the socket is bound.
+  if (wanted) return { network: '', host: where, port, mtu: wanted[0] === 127 ? mtuOf('lo') : ETHERNET_MTU };
   const known = Object.entries(interfaces).map(([name, list]) => `${name} (${list?.map((a) => a.address).join(', ')})`);
   throw new VerbsError('VERBS_NO_DEVICE', `no interface or address '${where}': this host has ${known.join('; ')}`);
 }

@@ -562,7 +562,8 @@ function openSocket(door: Door, local: LocalAddress): number {
   if (errno === constants.errno.EADDRINUSE) {
     throw new VerbsError('VERBS_BUSY', `UDP port ${local.port || ROCE_PORT} of ${local.host} is taken: name another one`);
   }
-  throw systemError(errno, `cannot open a UDP socket on ${local.host}`);
+  const code = errno === constants.errno.EADDRNOTAVAIL ? 'VERBS_NO_DEVICE' : 'VERBS_SYSTEM';
+  throw systemError(errno, `cannot open a UDP socket on ${local.host}`, code);
 }
 
 function randomPort(): number {

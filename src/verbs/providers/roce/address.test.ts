@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { VerbsError } from '../../errors.js';
+import { answerPort, endOf, gidText, ipText, localAddress, parseIp, ROCE_PORT } from './address.js';
+
+describe('addresses of RoCE devices', () => {
+  it('text and bytes of an address are each other', () => {
+    const same = ['127.0.0.1', '10.0.0.255', '::1', 'fd00::2', '1:2:3:4:5:6:7:8', 'fe80::fc:ff:fe00:1'];
+    for (const text of same) assert.equal(ipText(parseIp(text) as Uint8Array), text);
+    assert.deepEqual(parseIp('::ffff:10.1.2.3'), Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 1, 2, 3));
+    for (const text of ['', 'eth0', '1.2.3', '::g', '1:2']) assert.equal(parseIp(text), undefined, text);
+  });
+
+  it('a GID names an IPv4 address in mapped form, however it is spelled', () => {
+    assert.equal(gidText(Uint8Array.of(10, 0, 0, 1)), '::ffff:10.0.0.1');
+    for (const gid of ['::ffff:10.0.0.1', '::ffff:a00:1', '0000:0000:0000:0000:0000:ffff:0a00:0001']) {
+      assert.deepEqual(endOf({ gid }), { address: Uint8Array.of(10, 0, 0, 1), port: ROCE_PORT });
+    }
+    assert.equal(endOf({ gid: 'fd00::1', port: 5000 }).port, 5000);
+    for (const av of [{ gid: 'nonsense' }, { gid: '::1', port: 0 }, {} as { gid: string }]) {
+      assert.throws(
+        () => endOf(av),
+        (error) => VerbsError.is(error) && error.code === 'VERBS_INVALID',
+      );
+    }
+  });
+
+  it('answers go to the port that a device sends from, or to 4791 when it is one that spreads flows', () => {
+    assert.equal(answerPort(4791), 4791);
+    assert.equal(answerPort(20_000), 20_000);
+    assert.equal(answerPort(0xc123), ROCE_PORT);
+  });
+
+  it('a device is named by interface, address and port', () => {
+    assert.deepEqual(localAddress(undefined), { network: '', host: '127.0.0.1', port: 0, mtu: 4096 });
+    assert.deepEqual(localAddress('lo'), localAddress(undefined));
+    assert.equal(localAddress('127.0.0.1:5000').port, 5000);
+    assert.equal(localAddress('127.3.4.5').host, '127.3.4.5');
+    assert.deepEqual(localAddress('blue/10.0.0.1:6000'), { network: '/run/netns/blue', host: '10.0.0.1', port: 6000, mtu: 1024 });
+    assert.throws(
+      () => localAddress('nowhere0'),
+      (error) => VerbsError.is(error) && error.code === 'VERBS_NO_DEVICE',
+    );
+    assert.throws(
+      () => localAddress('127.0.0.1:60000'),
+      (error) => VerbsError.is(error) && error.code === 'VERBS_INVALID',
+    );
+  });
+});
