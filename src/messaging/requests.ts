@@ -14,7 +14,7 @@
 import { MessagingError } from './errors.js';
 import type { Payload } from './payload.js';
 
-export const FREE = 0;
+const FREE = 0;
 export const PENDING = 1;
 export const DONE = 2;
 export const FAILED = 3;
@@ -25,7 +25,6 @@ export const KIND_AM = 3;
 export const KIND_AM_RECV = 4;
 export const KIND_STREAM = 5;
 export const KIND_RMA = 6;
-export const KIND_FLUSH = 7;
 
 const KIND_WORDS = [
   '',

@@ -29,7 +29,7 @@ export interface RingShape {
   readonly bulkBytes: number;
 }
 
-export const RING_HEAD_BYTES = 128;
+const RING_HEAD_BYTES = 128;
 const HEAD_CONSUMED = 0;
 const HEAD_STARVED = 16;
 

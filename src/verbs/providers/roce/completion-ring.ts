@@ -23,7 +23,7 @@ const OVERRUN = 7;
 const CONTROL_BYTES = 64;
 
 /** How the queue is armed. */
-export const Armed = { not: 0, solicited: 1, any: 2 } as const;
+const Armed = { not: 0, solicited: 1, any: 2 } as const;
 /** What `takeDue` gives. */
 export const Due = { nothing: 0, event: 1, period: 2 } as const;
 /** What became of a completion that was pushed. */

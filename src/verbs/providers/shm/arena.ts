@@ -52,6 +52,7 @@ export class Arena {
   #slab: Segment | undefined;
   #slabIndex = 0;
   #slabUsed = 0;
+  #closed = false;
 
   constructor(door: Door, control: Control, directory: string | undefined) {
     this.#door = door;
@@ -87,6 +88,7 @@ export class Arena {
   }
 
   give(block: Block): void {
+    if (this.#closed) return; // everything went at once
     if (block.order >= 0) {
       let list = this.#free[block.order];
       if (!list) {
@@ -103,6 +105,7 @@ export class Arena {
   }
 
   close(): void {
+    this.#closed = true;
     for (const block of this.#own) block.segment.close(this.#door);
     for (const slab of this.#slabs) slab.close(this.#door);
     this.#own.clear();

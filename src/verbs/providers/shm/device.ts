@@ -303,6 +303,7 @@ export class ShmDevice implements Device {
   }
 
   free(memory: ArrayBuffer): void {
+    this.check();
     const home = this.#homes.get(memory);
     if (!home?.block) throw new VerbsError('VERBS_INVALID', 'this is not memory of device.alloc, or it was freed already');
     for (const region of this.regions.values()) {
@@ -470,6 +471,7 @@ export class ShmDevice implements Device {
   unsettle(qp: ShmQueuePair): void {
     this.#unsettled.add(qp);
     this.#countBusy();
+    if (this.#holders.size > 0) this.sleeping(); // somebody sleeps already
   }
 
   settle(qp: ShmQueuePair): void {
