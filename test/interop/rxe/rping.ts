@@ -99,7 +99,7 @@ export async function runRping(device: Device, host: string, port: number, size:
     const { bytes, addr, rkey } = end.data;
     for (let i = 0; i < size; i++) bytes[i] = 65 + ((i + round) % 26);
     bytes.set(Buffer.from(`rdma-ping-${round}: `), 0);
-    bytes.fill(0, size);
+    bytes.fill(0, size - 1); // rping takes the source for a C string
     end.tell(addr, rkey, size);
     assert.ok(await end.done(1), 'the server read the source');
     end.expect();

@@ -241,7 +241,7 @@ export class ConnectionManager {
     if (!this.requests.has(id)) {
       throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up, or the request was answered already');
     }
-    await qp.connect(peerOf(end, req.qpNum, req.startingPsn, PATH_MTUS[req.mtuCode - 1], req.service), options.attributes);
+    await qp.connectManaged(peerOf(end, req.qpNum, req.startingPsn, PATH_MTUS[req.mtuCode - 1], req.service), options.attributes);
     const own = qp.address();
     const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
     this.forget(request);
@@ -327,7 +327,7 @@ export class ConnectionManager {
       return;
     }
     const { mtu } = this.device.capabilities;
-    qp.connect(peerOf(end, reply.qpNum, reply.startingPsn, mtu, qp.type === 'UC' ? 1 : 0), options.attributes).then(
+    qp.connectManaged(peerOf(end, reply.qpNum, reply.startingPsn, mtu, qp.type === 'UC' ? 1 : 0), options.attributes).then(
       () => pending.resolve(connection),
       pending.reject,
     );

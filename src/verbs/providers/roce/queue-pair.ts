@@ -7,7 +7,7 @@ import type { MemoryRegion } from '../../memory-region.js';
 import { opcodeOf } from '../../opcode.js';
 import type { QpInit } from '../../protection-domain.js';
 import type { AddressVector, QpAttributes, QpState } from '../../qp-state.js';
-import { type QpAddress, QueuePair } from '../../queue-pair.js';
+import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
 import { type Cause, STATUS, statusName } from '../../status.js';
 import { SendFlag, SendWork } from '../../transport/send-queue.js';
 import {
@@ -42,7 +42,7 @@ export class RoceQueuePair extends QueuePair {
   private readonly memory: QueuePairMemory;
   private readonly poster: ReceivePoster;
   private readonly work: SendWork;
-  private readonly psn = Math.floor(Math.random() * 0x1000000);
+  private psn = Math.floor(Math.random() * 0x1000000);
   /** Counts RESETs, as the engine does: what was reported before the last one is old news. */
   private epoch = 0;
   private isClosed = false;
@@ -114,6 +114,20 @@ export class RoceQueuePair extends QueuePair {
     if (av === undefined) return 'unknown';
     const { address, port } = endOf(av);
     return `${ipText(address)} port ${port}, QP ${destQpNum}`;
+  }
+
+  /**
+   * Connects as connection management means it: there, the PSN that a side names is the one it expects, so the peer's is the first that
+   * this side sends, and this side's own is the first that it takes.
+   */
+  async connectManaged(peer: QpAddress, options?: ConnectAttributes): Promise<void> {
+    const expected = this.psn;
+    this.psn = peer.psn;
+    try {
+      await this.connect({ ...peer, psn: expected }, options);
+    } finally {
+      this.psn = expected;
+    }
   }
 
   override get state(): QpState {
