@@ -13,10 +13,13 @@ import { test } from 'node:test';
 import { type Device, openDevice } from '../../src/verbs/index.js';
 import { IcrcPath } from '../../src/verbs/transport/icrc.js';
 
+/** The program; TSHARK in the environment names another one. */
+const TSHARK = process.env['TSHARK'] ?? 'tshark';
+
 /** Why a capture cannot be made here, or undefined. */
 function fault(): string | undefined {
   if (process.getuid?.() !== 0) return 'capturing needs root';
-  if (spawnSync('tshark', ['--version']).status !== 0) return 'tshark is not installed: apt-get install tshark';
+  if (spawnSync(TSHARK, ['--version']).status !== 0) return 'tshark is not installed: apt-get install tshark';
   return undefined;
 }
 
@@ -64,7 +67,7 @@ test('tshark reads what the provider sends as RRoCE, and the ICRC is right for t
   const folder = mkdtempSync(join(tmpdir(), 'verbena-tshark-'));
   const file = join(folder, 'roce.pcap');
   const [one, two] = [await openDevice('roce:127.0.9.1:4791'), await openDevice('roce:127.0.9.2:4791')];
-  const capture = spawn('tshark', ['-i', 'lo', '-f', 'host 127.0.9.1 and udp port 4791', '-F', 'pcap', '-w', file], {
+  const capture = spawn(TSHARK, ['-i', 'lo', '-f', 'host 127.0.9.1 and udp port 4791', '-F', 'pcap', '-w', file], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const exited = once(capture, 'exit');
@@ -82,7 +85,7 @@ test('tshark reads what the provider sends as RRoCE, and the ICRC is right for t
     await exited;
     packets = packetsOf(file);
     const read = spawnSync(
-      'tshark',
+      TSHARK,
       ['-r', file, '-T', 'fields', '-e', 'frame.protocols', '-e', 'infiniband.bth.opcode', '-e', '_ws.malformed'],
       {
         encoding: 'utf8',
