@@ -1,6 +1,6 @@
 /**
  * The roce provider against the Linux kernel's own transport: rdma_rxe in a guest, ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and rping,
- * each once with the kernel's end listening and once connecting. The guest is made by the scripts in rxe/.
+ * each once with the kernel's end listening and once connecting; RC with 1 % loss too. The guest is made by the scripts in rxe/.
  */
 
 import assert from 'node:assert/strict';
@@ -26,6 +26,7 @@ const GAMES: readonly [name: string, game: Game][] = [
   ['rc-mib', { type: 'RC', size: 1 << 20, rounds: 5, port: 18530 }],
   ['uc', { type: 'UC', size: 1000, rounds: 50, port: 18540 }],
   ['ud', { type: 'UD', size: 1000, rounds: 50, port: 18550 }],
+  ['rc-loss', { type: 'RC', size: 3000, rounds: 200, port: 18560 }],
 ];
 
 function run(...command: string[]): string | undefined {
@@ -43,6 +44,19 @@ function prepare(): string | undefined {
     run('ip', 'address', 'add', `${HOST}/24`, 'dev', TAP) ??
     run('ip', 'link', 'set', TAP, 'up')
   );
+}
+
+/** From now on one packet in a hundred from the guest and to it is lost. */
+function lose(): void {
+  const rule = 'udp dport 4791 numgen random mod 100 < 1 drop';
+  const rules = [
+    `add table inet ${TAP}`,
+    `add chain inet ${TAP} in { type filter hook input priority 0; }`,
+    `add chain inet ${TAP} out { type filter hook output priority 0; }`,
+    `add rule inet ${TAP} in iifname ${TAP} ${rule}`,
+    `add rule inet ${TAP} out oifname ${TAP} ${rule}`,
+  ];
+  assert.equal(run('nft', rules.join('; ')), undefined);
 }
 
 type Step = (device: Device) => Promise<void>;
@@ -86,6 +100,7 @@ test("the kernel's rdma_rxe and this provider understand each other", { timeout:
       const [word, value] = line.trim().split(' ');
       if (word === 'STEP') {
         current = value;
+        if (current === 'rc-loss-kernel-listens') lose();
         ours = waiting.get(current) ?? STEPS.get(current)?.(opened);
         ours?.catch((error: Error) => t.diagnostic(`${current}: ${error.message}`));
       } else if (word === 'END') {
@@ -100,6 +115,7 @@ test("the kernel's rdma_rxe and this provider understand each other", { timeout:
     assert.deepEqual([...passed].sort(), [...STEPS.keys()].sort(), 'every step ran');
   } finally {
     device?.close();
+    run('nft', 'delete', 'table', 'inet', TAP);
     run('ip', 'link', 'delete', TAP);
   }
 });

@@ -24,4 +24,5 @@ pingpong uc uc 18540 -n 50 -s 1000
 pingpong ud ud 18550 -n 50 -s 1000
 step rping-kernel-listens rping -s -a 10.92.0.2 -p 7174 -C 20 -S 4000 -V
 step rping-kernel-connects rping -c -a $HOST -p 7175 -C 20 -S 4000 -V
+pingpong rc-loss rc 18560 -n 200 -s 3000 # from here on the host loses packets
 echo "COUNTERS $(cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep -H . * | grep -v ':0$' | tr '\n' ' ')"

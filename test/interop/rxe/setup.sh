@@ -11,11 +11,11 @@ case $(uname -m) in
 esac
 mkdir -p "$LAB/kernel"
 MISSING=
-for command in $PROGRAM busybox depmod cpio xz ip rdma ibv_rc_pingpong rping; do command -v $command >/dev/null || MISSING="$MISSING $command"; done
+for command in $PROGRAM busybox depmod cpio xz ip nft rdma ibv_rc_pingpong rping; do command -v $command >/dev/null || MISSING="$MISSING $command"; done
 if [ -n "$MISSING" ]; then
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq >&2
-  apt-get install -y -qq --no-install-recommends $QEMU busybox-static kmod cpio xz-utils iproute2 rdma-core ibverbs-utils ibverbs-providers rdmacm-utils >&2
+  apt-get install -y -qq --no-install-recommends $QEMU busybox-static kmod cpio xz-utils iproute2 nftables rdma-core ibverbs-utils ibverbs-providers rdmacm-utils >&2
 fi
 KERNEL=$(ls "$LAB/kernel/boot" 2>/dev/null | sed -n 's/^vmlinuz-//p' | head -1)
 if [ -z "$KERNEL" ]; then
