@@ -241,7 +241,15 @@ export class ConnectionManager {
     if (!this.requests.has(id)) {
       throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up, or the request was answered already');
     }
-    await qp.connectManaged(peerOf(end, req.qpNum, req.startingPsn, PATH_MTUS[req.mtuCode - 1], req.service), options.attributes);
+    const theirs = PATH_MTUS[req.mtuCode - 1] ?? 0;
+    if (theirs > this.device.capabilities.mtu) {
+      this.reject(request, undefined, RejectReason.invalidMtu);
+      throw new VerbsError(
+        'VERBS_INVALID',
+        `the initiator wants a path MTU of ${theirs} bytes, and this device's interface carries ${this.device.capabilities.mtu}`,
+      );
+    }
+    await qp.connectManaged(peerOf(end, req.qpNum, req.startingPsn, theirs, req.service), options.attributes);
     const own = qp.address();
     const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
     this.forget(request);
@@ -271,11 +279,11 @@ export class ConnectionManager {
     });
   }
 
-  reject(request: RoceRequest, data?: Uint8Array): void {
+  reject(request: RoceRequest, data?: Uint8Array, reason: number = RejectReason.consumer): void {
     const privateData = answerData(request.request.serviceId, data);
     if (!this.requests.has(request.id)) return;
     this.forget(request);
-    this.device.call({ kind: 'reject', id: request.id, privateData });
+    this.device.call({ kind: 'reject', id: request.id, privateData, reason });
   }
 
   private forget(request: RoceRequest): void {
@@ -343,6 +351,10 @@ export class ConnectionManager {
       pending.reject(new VerbsError('VERBS_TIMEOUT', 'the other side did not answer, or has given up'));
     } else if (reason === RejectReason.invalidServiceId) {
       pending.reject(new VerbsError('VERBS_NO_DEVICE', `nobody listens under '${pending.name}' there`));
+    } else if (reason === RejectReason.invalidMtu) {
+      const { mtu } = this.device.capabilities;
+      const words = `'${pending.name}' cannot take packets of this device's path MTU, ${mtu} bytes: open both on interfaces of equal MTU`;
+      pending.reject(new VerbsError('VERBS_REFUSED', words));
     } else {
       const data = answerDataOf(pending.serviceId, privateData);
       pending.reject(new VerbsError('VERBS_REFUSED', `'${pending.name}' refused the connection`, { privateData: data }));

@@ -491,7 +491,7 @@ export class Engine implements CmHost {
       case 'accept':
         return agent.accept(c.id, c.reply, nowNs);
       case 'reject':
-        return agent.reject(c.id, nowNs, c.privateData);
+        return agent.reject(c.id, nowNs, c.privateData, c.reason);
       case 'disconnect':
         return agent.disconnect(c.id, nowNs);
     }

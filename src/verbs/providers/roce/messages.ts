@@ -54,7 +54,7 @@ export type Command =
   /** Answers with the connection's id. */
   | { kind: 'connect'; end: End; request: CmConnectRequest }
   | { kind: 'accept'; id: number; reply: CmAcceptReply }
-  | { kind: 'reject'; id: number; privateData: Uint8Array }
+  | { kind: 'reject'; id: number; privateData: Uint8Array; reason: number }
   | { kind: 'disconnect'; id: number }
   | { kind: 'close' };
 
