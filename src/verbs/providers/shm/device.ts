@@ -303,7 +303,7 @@ export class ShmDevice implements Device {
   }
 
   free(memory: ArrayBuffer): void {
-    this.check();
+    if (this.#closed) return; // it went with the device
     const home = this.#homes.get(memory);
     if (!home?.block) throw new VerbsError('VERBS_INVALID', 'this is not memory of device.alloc, or it was freed already');
     for (const region of this.regions.values()) {
