@@ -1,6 +1,6 @@
 /**
  * The roce provider against the Linux kernel's own transport: rdma_rxe in a guest, ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and rping,
- * each once with the kernel's end listening and once connecting; RC with 1 % loss too. The guest is made by the scripts in rxe/.
+ * and READ, WRITE and atomics both ways; each tool once with the kernel's end listening and once connecting; RC with 1 % loss too. The guest is made by the scripts in rxe/.
  */
 
 import assert from 'node:assert/strict';
@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Device, openDevice } from '../../src/verbs/index.js';
 import type { RoceDevice } from '../../src/verbs/providers/roce/device.js';
+import { exchangeAtomics } from './rxe/atomics.js';
 import { type Game, playAsClient, playAsServer } from './rxe/pingpong.js';
 import { runRping, serveRping } from './rxe/rping.js';
 
@@ -66,6 +67,7 @@ const STEPS = new Map<string, Step>([
     [`${name}-kernel-listens`, (device) => playAsClient(device, GUEST, game)],
     [`${name}-kernel-connects`, (device) => playAsServer(device, HOST, { ...game, port: game.port + 1 })],
   ]),
+  ['atomics-kernel-listens', (device) => exchangeAtomics(device, GUEST, 18570)],
   ['rping-kernel-listens', (device) => runRping(device, GUEST, 7174, 4000, 20)],
   [
     'rping-kernel-connects',

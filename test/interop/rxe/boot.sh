@@ -8,6 +8,7 @@ SHARE=$LAB/share.$$
 mkdir -p "$SHARE"
 trap 'rm -rf "$SHARE"' EXIT
 cp "$1" "$SHARE/run.sh"
+cp "$LAB/atomics" "$SHARE/"
 case $(uname -m) in
   x86_64) MACHINE=(qemu-system-x86_64 -M q35 -cpu Westmere) CONSOLE=ttyS0 ;;
   aarch64) MACHINE=(qemu-system-aarch64 -M virt -cpu cortex-a72) CONSOLE=ttyAMA0 ;;

@@ -22,6 +22,7 @@ pingpong rc-3000 rc 18520 -n 50 -s 3000
 pingpong rc-mib rc 18530 -n 5 -s 1048576
 pingpong uc uc 18540 -n 50 -s 1000
 pingpong ud ud 18550 -n 50 -s 1000
+step atomics-kernel-listens /share/atomics rxe0 $GID 18570
 step rping-kernel-listens rping -s -a 10.92.0.2 -p 7174 -C 20 -S 4000 -V
 step rping-kernel-connects rping -c -a $HOST -p 7175 -C 20 -S 4000 -V
 pingpong rc-loss rc 18560 -n 200 -s 3000 # from here on the host loses packets

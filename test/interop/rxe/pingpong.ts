@@ -75,7 +75,7 @@ async function read(socket: Socket, bytes: number): Promise<Buffer> {
 }
 
 /** A connection to the kernel's end, as soon as it listens. */
-async function dial(host: string, port: number): Promise<Socket> {
+export async function dial(host: string, port: number): Promise<Socket> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     const socket = connect(port, host);
