@@ -35,6 +35,7 @@ import { Switchboard } from './switchboard.js';
 const SLOT = 4608;
 const BATCH = 64;
 const WORDS = 8;
+const SMALL_BATCH = 4;
 const ICRC_BYTES = 4;
 
 /** Packets that one queue pair sends before it is the next one's turn. */
@@ -80,6 +81,8 @@ export class Engine implements CmHost {
   private readonly rxWordsAddress: number;
   private readonly txWordsAddress: number;
   private readonly isIpv4: boolean;
+  /** Packets to ask for: few while few come, because room for many takes longer to prepare. */
+  private rxRoom = SMALL_BATCH;
   private txCount = 0;
   private nowNs = 0;
   private nextContext = FIRST_CONTEXT;
@@ -152,10 +155,12 @@ export class Engine implements CmHost {
     command[0] = this.data.datagram;
     command[1] = this.rxAddress;
     command[2] = this.rxWordsAddress;
-    command[3] = BATCH;
+    command[3] = this.rxRoom;
     this.addon.datagramReceive();
     this.counters.systemCalls++;
     const count = command[4];
+    if (count === this.rxRoom) this.rxRoom = BATCH;
+    else if (count < SMALL_BATCH) this.rxRoom = SMALL_BATCH;
     for (let i = 0; i < count; i++) this.arrived(i);
     return count > 0;
   }
