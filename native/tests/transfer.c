@@ -127,12 +127,15 @@ static void the_key_is_announced_from_start_to_end(void) {
   start();
   uint8_t *from = memory(LARGE), *to = memory(LARGE);
   int32_t announcement = 0, serial = 77;
-  submit_long(to, from, (transfer_request){.announcement = &announcement, .announce = 5, .serial = &serial, .expected = 77});
-  EVENTUALLY(load(&announcement) == 5 || load(&done) == 1);
-  CHECK(load(&announcement) == 5);
-  CHECK(load(&done) == 0);
-  EVENTUALLY(load(&done) == 1);
-  CHECK(load(&announcement) == 0 && errors[0] == 0);
+  int seen = 0, rounds = 0;
+  while (!seen) { /* on a busy machine a transfer may be over before anybody looks: then once more */
+    CHECK(rounds < 100);
+    submit_long(to, from, (transfer_request){.announcement = &announcement, .announce = 5, .serial = &serial, .expected = 77});
+    rounds++;
+    EVENTUALLY((seen |= load(&announcement) == 5) || load(&done) == rounds);
+    EVENTUALLY(load(&done) == rounds);
+    CHECK(load(&announcement) == 0 && errors[(rounds - 1) % QUEUE] == 0);
+  }
   transfer_stop(t);
   munmap(from, LARGE);
   munmap(to, LARGE);
