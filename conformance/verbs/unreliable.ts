@@ -15,6 +15,7 @@ export const unreliable: Chapter = {
         const [one, two] = await stage.connected({ type: 'UC' });
         for (let id = 0; id < 3; id++) one.qp.postSend({ opcode: 'SEND', inlineData: patternOf(8, id), id });
         await one.inbox.succeed(3);
+        await stage.elapse(100); // a send of UC is complete when it left: on a network the messages are still on their way
         const far = two.side.memory(64);
         two.qp.postRecv({ sgl: [far.slice()], id: 9 });
         await stage.elapse(10);

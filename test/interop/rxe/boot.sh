@@ -2,7 +2,7 @@
 # boot.sh SCRIPT TAP ADDRESS/BITS: boots the guest with its interface on the host's TAP and runs SCRIPT in it as root. Its output comes on stdout;
 # SCRIPT's exit status is the one of this. TIMEOUT: seconds until it is killed (default 240). LAB: as in setup.sh.
 set -u
-LAB=${LAB:-${TMPDIR:-/tmp}/verbena-rxe}
+LAB=${LAB:-$(cd "$(dirname "$0")/../../.." && pwd)/build/rxe}
 KERNEL=$(ls "$LAB/kernel/boot" | sed -n 's/^vmlinuz-//p' | head -1)
 SHARE=$LAB/share.$$
 mkdir -p "$SHARE"

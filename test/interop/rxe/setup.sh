@@ -1,9 +1,9 @@
 #!/bin/bash
 # Makes what boot.sh needs: a Debian kernel with rdma_rxe, unpacked aside, and an initramfs with the modules it takes. Needs root for packages
-# that are missing. Prints the kernel's version. LAB: where to put it (default: verbena-rxe in the temporary directory).
+# that are missing. Prints the kernel's version. LAB: where to put it (default: build/rxe of the clone).
 set -eu
 SELF=$(cd "$(dirname "$0")" && pwd)
-LAB=${LAB:-${TMPDIR:-/tmp}/verbena-rxe}
+LAB=${LAB:-$(cd "$(dirname "$0")/../../.." && pwd)/build/rxe}
 case $(uname -m) in
   x86_64) ARCH=amd64 QEMU=qemu-system-x86 PROGRAM=qemu-system-x86_64 ;;
   aarch64) ARCH=arm64 QEMU=qemu-system-arm PROGRAM=qemu-system-aarch64 ;;

@@ -6,7 +6,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Addon } from '../../../native/addon.js';
@@ -20,6 +20,9 @@ interface Entry {
   readonly av: AddressVector;
 }
 
+/** Tries to enter a name: a stale file, or a folder that goes away meanwhile, costs one each. */
+const MOST_TRIES = 8;
+
 export class Directory {
   private readonly addon: Addon;
   private readonly folder: string;
@@ -31,19 +34,17 @@ export class Directory {
 
   /** Enters a name. Throws VERBS_BUSY when a living process has it, VERBS_SYSTEM when the directory is not this user's. */
   add(name: string, av: AddressVector): void {
-    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-    const stat = lstatSync(this.folder);
-    if (!stat.isDirectory() || stat.uid !== process.getuid?.()) {
-      throw new VerbsError('VERBS_SYSTEM', `${this.folder} is not a directory of this user: remove it`);
-    }
     const [startTime] = this.addon.processStat(process.pid) ?? [0];
     const entry: Entry = { name, pid: process.pid, startTime, av };
-    for (let tries = 0; tries < 2; tries++) {
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
       try {
+        this.open();
         writeFileSync(this.fileOf(name), JSON.stringify(entry), { flag: 'wx', mode: 0o600 });
         return;
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+        const { code } = error as NodeJS.ErrnoException;
+        if (code === 'ENOENT') continue; // whoever took the last name out took the folder too
+        if (code !== 'EEXIST') throw error;
         if (this.find(name) !== undefined) break;
         this.remove(name);
       }
@@ -62,8 +63,23 @@ export class Directory {
     }
   }
 
+  /** Takes a name out, and the folder with the last one, so that nothing is left behind. */
   remove(name: string): void {
     rmSync(this.fileOf(name), { force: true });
+    try {
+      rmdirSync(this.folder);
+    } catch {
+      // other names are in it, or it is gone
+    }
+  }
+
+  /** Makes the folder where it is missing. */
+  private open(): void {
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    const stat = lstatSync(this.folder);
+    if (!stat.isDirectory() || stat.uid !== process.getuid?.()) {
+      throw new VerbsError('VERBS_SYSTEM', `${this.folder} is not a directory of this user: remove it`);
+    }
   }
 
   private fileOf(name: string): string {

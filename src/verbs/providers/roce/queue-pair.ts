@@ -9,6 +9,8 @@ import type { QpInit } from '../../protection-domain.js';
 import type { AddressVector, QpAttributes, QpState } from '../../qp-state.js';
 import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
 import { type Cause, STATUS, statusName } from '../../status.js';
+import { QueuedSend } from '../../transport/prepared-send.js';
+import { QueuedReceive, ReceivePoster } from '../../transport/receive-poster.js';
 import { SendFlag, SendWork } from '../../transport/send-queue.js';
 import {
   type PreparedRecv,
@@ -19,12 +21,10 @@ import {
   type SendWorkRequest,
   sendFault,
 } from '../../work-request.js';
-import { ReceivePoster, SimPreparedRecv } from '../sim/receive-poster.js';
 import { endOf, ipText, ROCE_PORT } from './address.js';
 import { RoceAddressHandle } from './address-handle.js';
 import type { RoceCompletionQueue } from './completion-queue.js';
 import type { RoceDevice } from './device.js';
-import { RocePreparedSend } from './prepared-send.js';
 import type { RoceProtectionDomain } from './protection-domain.js';
 import { QueuePairMemory } from './queue-pair-memory.js';
 import type { RoceSharedReceiveQueue } from './shared-receive-queue.js';
@@ -266,12 +266,12 @@ export class RoceQueuePair extends QueuePair {
   prepare(spec: PrepareSpec): PreparedSend {
     this.assertOpen();
     if (spec.ah) this.destinationOf(spec.ah, 0);
-    return new RocePreparedSend(this, spec);
+    return new QueuedSend(this, spec);
   }
 
   prepareRecv(region: MemoryRegion): PreparedRecv {
     this.assertOpen();
-    return new SimPreparedRecv(this, region);
+    return new QueuedReceive(this, region);
   }
 
   private assertOpen(): void {

@@ -6,8 +6,8 @@ import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
 import type { SrqInit } from '../../protection-domain.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
+import { QueuedReceive, ReceivePoster } from '../../transport/receive-poster.js';
 import type { PreparedRecv, RecvWorkRequest } from '../../work-request.js';
-import { ReceivePoster, SimPreparedRecv } from '../sim/receive-poster.js';
 import type { RoceProtectionDomain } from './protection-domain.js';
 import { SharedReceiveMemory } from './shared-receive-memory.js';
 
@@ -65,7 +65,7 @@ export class RoceSharedReceiveQueue implements SharedReceiveQueue {
 
   prepareRecv(region: MemoryRegion): PreparedRecv {
     this.assertOpen();
-    return new SimPreparedRecv(this, region);
+    return new QueuedReceive(this, region);
   }
 
   setLimit(limit: number): void {

@@ -13,9 +13,9 @@
 
 import type { DeviceOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
+import { EventQueue } from '../../transport/event-queue.js';
 import { IcrcPath, IcrcVerdict } from '../../transport/icrc.js';
 import { SimDevice } from './device.js';
-import { EventQueue } from './event-queue.js';
 import { decideFate, Fate, type FaultPlan, planFault } from './fault-plan.js';
 import { type Frame, FramePool } from './frame.js';
 import { DROPPED, type LinkSpec, Network, type NetworkSpec } from './network.js';

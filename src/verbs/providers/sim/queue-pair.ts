@@ -16,8 +16,10 @@ import { DcInitiator } from '../../transport/dc-initiator.js';
 import { DcTarget } from '../../transport/dc-target.js';
 import { TransportCounters, type TransportEndpoint } from '../../transport/host.js';
 import type { Packet } from '../../transport/packet.js';
+import { QueuedSend } from '../../transport/prepared-send.js';
 import { RcEndpoint } from '../../transport/rc-endpoint.js';
 import type { RcSettings } from '../../transport/rc-settings.js';
+import { QueuedReceive, ReceivePoster } from '../../transport/receive-poster.js';
 import { ReceiveQueue, ReceiveWork } from '../../transport/receive-queue.js';
 import { SendFlag, SendQueue, SendWork } from '../../transport/send-queue.js';
 import { UcEndpoint } from '../../transport/uc-endpoint.js';
@@ -36,9 +38,7 @@ import type { SimCompletionQueue } from './completion-queue.js';
 import type { SimDevice } from './device.js';
 import type { Frame } from './frame.js';
 import { gidKey, parseGid } from './gid.js';
-import { SimPreparedSend } from './prepared-send.js';
 import type { SimProtectionDomain } from './protection-domain.js';
-import { ReceivePoster, SimPreparedRecv } from './receive-poster.js';
 import { Reporter } from './reporter.js';
 import type { SimSharedReceiveQueue } from './shared-receive-queue.js';
 
@@ -203,12 +203,12 @@ export class SimQueuePair extends QueuePair {
   prepare(spec: PrepareSpec): PreparedSend {
     this.assertOpen();
     if (spec.ah) this.destinationOf(spec.ah, 0);
-    return new SimPreparedSend(this, spec);
+    return new QueuedSend(this, spec);
   }
 
   prepareRecv(region: MemoryRegion): PreparedRecv {
     this.assertOpen();
-    return new SimPreparedRecv(this, region);
+    return new QueuedReceive(this, region);
   }
 
   private assertOpen(): void {

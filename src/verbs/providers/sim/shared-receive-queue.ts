@@ -6,10 +6,10 @@ import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
 import type { SrqInit } from '../../protection-domain.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
+import { QueuedReceive, ReceivePoster } from '../../transport/receive-poster.js';
 import { ReceiveQueue } from '../../transport/receive-queue.js';
 import type { PreparedRecv, RecvWorkRequest } from '../../work-request.js';
 import type { SimProtectionDomain } from './protection-domain.js';
-import { ReceivePoster, SimPreparedRecv } from './receive-poster.js';
 
 const KNOWN = new Set(['maxWr', 'maxSge', 'limit']);
 
@@ -60,7 +60,7 @@ export class SimSharedReceiveQueue implements SharedReceiveQueue {
 
   prepareRecv(region: MemoryRegion): PreparedRecv {
     this.assertOpen();
-    return new SimPreparedRecv(this, region);
+    return new QueuedReceive(this, region);
   }
 
   setLimit(limit: number): void {

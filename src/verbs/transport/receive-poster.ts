@@ -2,10 +2,10 @@
  * Posting of receive requests, for a queue pair's own queue and for a shared one: the readable form and the prepared one.
  */
 
-import { VerbsError } from '../../errors.js';
-import type { MemoryRegion } from '../../memory-region.js';
-import { type ReceiveQueue, ReceiveWork } from '../../transport/receive-queue.js';
-import { type PreparedRecv, type RecvWorkRequest, rejectRequest } from '../../work-request.js';
+import { VerbsError } from '../errors.js';
+import type { MemoryRegion } from '../memory-region.js';
+import { type PreparedRecv, type RecvWorkRequest, rejectRequest } from '../work-request.js';
+import { type ReceiveQueue, ReceiveWork } from './receive-queue.js';
 
 export class ReceivePoster {
   private readonly queue: ReceiveQueue;
@@ -56,7 +56,7 @@ export class ReceivePoster {
   }
 }
 
-export class SimPreparedRecv implements PreparedRecv {
+export class QueuedReceive implements PreparedRecv {
   private readonly target: { postRange(addr: number, length: number, lkey: number, id: number): void };
   private readonly region: MemoryRegion;
 

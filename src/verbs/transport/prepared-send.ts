@@ -2,14 +2,23 @@
  * A send request made once and posted without an object: everything fixed stands in a `SendWork` of its own.
  */
 
-import { VerbsError } from '../../errors.js';
-import { opcodeOf } from '../../opcode.js';
-import { SendFlag, SendWork } from '../../transport/send-queue.js';
-import { type PreparedSend, type PrepareSpec, rejectRequest, type SendWorkRequest, sendFault } from '../../work-request.js';
-import type { SimAddressHandle } from './address-handle.js';
-import type { SimQueuePair } from './queue-pair.js';
+import { VerbsError } from '../errors.js';
+import { opcodeOf, type QpType } from '../opcode.js';
+import { type PreparedSend, type PrepareSpec, rejectRequest, type SendWorkRequest, sendFault } from '../work-request.js';
+import { SendFlag, SendWork } from './send-queue.js';
 
-export class SimPreparedSend implements PreparedSend {
+/** What it needs of the queue pair that it posts to. */
+export interface WorkPoster {
+  readonly type: QpType;
+  readonly maxSendSge: number;
+  readonly maxInline: number;
+  /** Takes a request into the send queue. Throws with `badIndex` as postSend does. */
+  postWork(work: SendWork, badIndex: number): void;
+  /** The doorbell. */
+  kick(): void;
+}
+
+export class QueuedSend implements PreparedSend {
   imm = 0;
   addLo = 0;
   addHi = 0;
@@ -17,7 +26,7 @@ export class SimPreparedSend implements PreparedSend {
   compareHi = 0;
   swapLo = 0;
   swapHi = 0;
-  private readonly qp: SimQueuePair;
+  private readonly qp: WorkPoster;
   private readonly spec: PrepareSpec;
   private readonly work = new SendWork(1);
   private readonly every: number;
@@ -25,7 +34,7 @@ export class SimPreparedSend implements PreparedSend {
   private readonly isAdd: boolean;
   private sinceSignal = 0;
 
-  constructor(qp: SimQueuePair, spec: PrepareSpec) {
+  constructor(qp: WorkPoster, spec: PrepareSpec) {
     const every = spec.signaledEvery ?? (spec.signaled === false ? 0 : 1);
     if (spec.signaledEvery !== undefined && !(Number.isInteger(every) && every >= 1 && every <= 65535)) {
       throw new VerbsError('VERBS_INVALID', `signaledEvery must be 1 to 65535: got ${String(spec.signaledEvery)}`);
@@ -54,7 +63,7 @@ export class SimPreparedSend implements PreparedSend {
     w.remoteKey = spec.remote?.rkey ?? 0;
     w.sgeCount = 1;
     w.sgeKey[0] = spec.local.lkey;
-    w.destination = (spec.ah as SimAddressHandle | undefined)?.destination ?? 0;
+    w.destination = (spec.ah as { readonly destination?: number } | undefined)?.destination ?? 0;
     w.destQp = spec.remoteQpn ?? 0;
     w.destKey = (qp.type === 'DCI' ? spec.dcKey : spec.remoteQkey) ?? 0;
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Random } from '../providers/sim/random.js';
 import { EventQueue } from './event-queue.js';
-import { Random } from './random.js';
 
 test('items come out by time, and by order of scheduling at the same time', () => {
   const random = new Random(5);
