@@ -39,7 +39,7 @@ describe('the addon build', () => {
   let packageDir: string;
   let options: BuildOptions;
 
-  /** A package with one C file, its own home, and a compiler that counts its runs. */
+  /** A package with one C file, its own home, and a compiler that counts the sources it compiles. */
   beforeEach(() => {
     dir = mkdtempSync(join(tmpdir(), 'verbena-build-'));
     chmodSync(dir, 0o755);
@@ -49,7 +49,9 @@ describe('the addon build', () => {
     writeFileSync(join(packageDir, 'native', 'answer.h'), '#define ANSWER 42\n');
     writeFileSync(join(packageDir, 'native', 'answer.c'), `#include "answer.h"\n${SOURCE}`);
     const cc = join(dir, 'counting-cc');
-    writeFileSync(cc, `#!/bin/sh\necho run >> ${dir}/runs\nexec cc "$@"\n`, { mode: 0o755 });
+    writeFileSync(cc, `#!/bin/sh\ncase "$*" in *-shared*) ;; *) echo run >> ${dir}/runs ;; esac\nexec cc "$@"\n`, {
+      mode: 0o755,
+    });
     options = { packageDir, env: { PATH: process.env['PATH'], HOME: join(dir, 'home'), TMPDIR: dir, CC: cc } };
   });
   afterEach(() => rmSync(dir, { recursive: true }));
@@ -69,6 +71,16 @@ describe('the addon build', () => {
     assert.equal(ensureAddon(options), path);
     assert.equal(compiles(), 1);
     assert.equal(readdirSync(dirname(path)).length, 1, 'no lock and no temporary file remain');
+  });
+
+  it('compiles in a git clone only the source that changed', () => {
+    mkdirSync(join(packageDir, '.git'));
+    writeFileSync(join(packageDir, 'native', 'other.c'), 'int other(void) { return 1; }\n');
+    ensureAddon(options);
+    assert.equal(compiles(), 2);
+    writeFileSync(join(packageDir, 'native', 'other.c'), 'int other(void) { return 2; }\n');
+    assert.equal(answerOf(ensureAddon(options)), 42);
+    assert.equal(compiles(), 3);
   });
 
   it('compiles again when a header changes', () => {

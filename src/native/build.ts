@@ -17,10 +17,10 @@
  * object is code.
  */
 import type { SpawnSyncReturns } from 'node:child_process';
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { homedir, tmpdir } from 'node:os';
-import { dirname, isAbsolute, join } from 'node:path';
+import { availableParallelism, homedir, tmpdir } from 'node:os';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { withBuildLock } from './build-lock.js';
 
@@ -28,10 +28,8 @@ import { withBuildLock } from './build-lock.js';
 const require = createRequire(import.meta.url);
 
 /** `-z nodelete`: the addon has threads of its own, so its code must outlive the last worker that loaded it. */
-const FLAGS = [
-  ...['-shared', '-fPIC', '-O3', '-std=gnu11', '-Wall', '-Wextra', '-pthread', '-fvisibility=hidden'],
-  ...['-Wl,-z,nodelete', '-Wl,-z,relro', '-Wl,--as-needed'],
-];
+const COMPILE_FLAGS = ['-fPIC', '-O3', '-std=gnu11', '-Wall', '-Wextra', '-pthread', '-fvisibility=hidden'];
+const LINK_FLAGS = ['-shared', '-pthread', '-Wl,-z,nodelete', '-Wl,-z,relro', '-Wl,--as-needed'];
 const LIBRARIES = ['-lm', '-ldl', '-lrt'];
 
 /** Why the addon cannot be had. `code` is stable. */
@@ -75,7 +73,7 @@ function sourceFiles(packageDir: string): string[] {
 /** Hash of the C sources, headers and flags, as 16 hex digits. Reads every file in native/. */
 export function hashSources(packageDir = findPackageDir()): string {
   const { createHash } = require('node:crypto') as typeof import('node:crypto');
-  const hash = createHash('sha256').update([...FLAGS, ...LIBRARIES].join(' '));
+  const hash = createHash('sha256').update([...COMPILE_FLAGS, ...LINK_FLAGS, ...LIBRARIES].join(' '));
   const dir = join(packageDir, 'native');
   for (const name of readdirSync(dir).sort()) {
     if (/\.[ch]$/.test(name)) hash.update(`\0${name}\0`).update(readFileSync(join(dir, name)));
@@ -134,7 +132,24 @@ export interface CompileOptions extends Pick<BuildOptions, 'packageDir' | 'env'>
 }
 
 /**
- * Compiles native/*.c into the shared object `output`, by way of a temporary file in the same directory.
+ * Names of the object files in `directory`, one a source. A name covers the source, all headers, compiler and flags, so that after an edit only what
+ * changed is compiled again.
+ */
+function objectFiles(sources: readonly string[], directory: string, compiler: readonly string[]): string[] {
+  const { createHash } = require('node:crypto') as typeof import('node:crypto');
+  const common = createHash('sha256').update(compiler.join('\0'));
+  const native = dirname(sources[0]);
+  for (const name of readdirSync(native).sort())
+    if (name.endsWith('.h')) common.update(name).update(readFileSync(join(native, name)));
+  return sources.map((source) => {
+    const hash = common.copy().update(readFileSync(source)).digest('hex').slice(0, 16);
+    return join(directory, `${basename(source, '.c')}-${hash}.o`);
+  });
+}
+
+/**
+ * Compiles native/*.c into the shared object `output`, by way of a temporary file in the same directory. The sources are compiled side by side; a git
+ * clone keeps the objects in build/objects.
  * Throws AddonError VERBENA_NO_COMPILER or VERBENA_COMPILE_FAILED.
  */
 export function compileAddon(output: string, options: CompileOptions = {}): void {
@@ -143,21 +158,54 @@ export function compileAddon(output: string, options: CompileOptions = {}): void
   const { spawnSync } = require('node:child_process') as typeof import('node:child_process');
   const headers = require('node-api-headers') as { include_dir: string };
   const partial = `${output}.${process.pid}.${process.hrtime.bigint()}.partial`;
+  const keeps = existsSync(join(packageDir, '.git'));
+  const directory = keeps ? join(dirname(output), 'objects') : `${partial}.objects`;
   const includes = ['-I', headers.include_dir, '-I', join(packageDir, 'native')];
-  const inputs = [...sourceFiles(packageDir), ...LIBRARIES];
-  const args = [...ccArguments, ...FLAGS, ...flags, ...includes, '-o', partial, ...inputs];
-  const result = spawnSync(cc, args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-  try {
+  const compiler = [cc, ...ccArguments, ...COMPILE_FLAGS, ...flags, ...includes, '-c'];
+  const run = (command: string, args: readonly string[], input?: string) => {
+    const result = spawnSync(command, args, { env, encoding: 'utf8', input, stdio: ['pipe', 'pipe', 'pipe'] });
     if (result.error || result.status !== 0) throw compileError(cc, result);
+  };
+  try {
+    mkdirSync(directory, { recursive: true });
+    const sources = sourceFiles(packageDir);
+    const objects = objectFiles(sources, directory, compiler);
+    const missing = sources.flatMap((source, i) => (existsSync(objects[i]) ? [] : [{ source, object: objects[i] }]));
+    // xargs starts one compiler per source, as many at once as there are CPUs. The largest sources take longest: they come first.
+    missing.sort((a, b) => statSync(b.source).size - statSync(a.source).size);
+    const made = (object: string) => `${object}.${process.pid}.partial`;
+    const items = missing.flatMap(({ source, object }) => [source, '-o', made(object)]);
+    if (missing.length > 0) {
+      run(
+        'xargs',
+        ['-0', '-n', '3', '-P', String(availableParallelism()), ...compiler],
+        items.map((item) => `${item}\0`).join(''),
+      );
+    }
+    for (const { object } of missing) renameSync(made(object), object);
+    run(cc, [...ccArguments, ...LINK_FLAGS, ...flags, '-o', partial, ...objects, ...LIBRARIES]);
     renameSync(partial, output);
+    if (keeps) removeFormer(directory, objects);
   } finally {
     rmSync(partial, { force: true });
+    if (!keeps) rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Deletes objects that nobody has needed for a day. */
+function removeFormer(directory: string, current: readonly string[]): void {
+  const limit = Date.now() - 86_400_000;
+  for (const name of readdirSync(directory)) {
+    const file = join(directory, name);
+    if (!current.includes(file) && (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? limit) < limit)
+      rmSync(file, { force: true });
   }
 }
 
 function compileError(cc: string, result: SpawnSyncReturns<string>): AddonError {
   const code = (result.error as NodeJS.ErrnoException | undefined)?.code;
-  if (code === 'ENOENT' || code === 'EACCES') {
+  // 126 and 127: xargs could not start the compiler.
+  if (code === 'ENOENT' || code === 'EACCES' || result.status === 126 || result.status === 127) {
     return new AddonError(
       'VERBENA_NO_COMPILER',
       `verbena has no prebuilt addon for linux-${process.arch} and found no C compiler ('${cc}') to build it with: ` +
