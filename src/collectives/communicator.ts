@@ -1,9 +1,10 @@
 /**
  * A communicator: a group of ranks and the collectives among them.
  *
- *   const world = await Communicator.create({ rank, size, exchange });
- *   await world.allreduce(gradient, 'avg');       // on a thread: the event loop stays free
- *   world.allreduceSync(gradient, 'avg');         // on this thread: the fastest for small vectors
+ *   const world = await init();                       // the ranks of the job
+ *   const comm = await Communicator.of(world);
+ *   await comm.allreduce(gradient, 'avg');            // on a thread: the event loop stays free
+ *   comm.allreduceSync(gradient, 'avg');              // on this thread: the fastest for small vectors
  *
  * Every rank makes the same calls in the same order. A rank that calls something else is found out before a byte moves: all get COLL_MISMATCH, and may go on. A rank
  * whose process ends breaks the communicator: calls reject with RankLost, and `shrink()` gives the survivors a new one. So do timeouts and aborts
@@ -12,6 +13,7 @@
  * Vectors are worked on in place. Memory of `device.alloc` is used where it lies; other memory is copied through a staging area.
  */
 
+import type { World } from '../launch/index.js';
 import type { Collective } from '../schedule/schedule.js';
 import { countsSplit, evenSplit } from '../schedule/split.js';
 import type { Shape } from './algorithm.js';
@@ -34,6 +36,7 @@ import { type Selection, selectAlgorithm } from './selection.js';
 import { type BoundSchedule, bindSchedule } from './shared-memory/bound-schedule.js';
 import type { CallBuffer, Method } from './shared-memory/call.js';
 import { type Call, SharedMemoryExecutor } from './shared-memory/executor.js';
+import { type CallWaits, nextKey, Surroundings } from './surroundings.js';
 
 export interface CommunicatorOptions {
   /** 0 .. size - 1. */
@@ -53,6 +56,9 @@ export interface CommunicatorOptions {
   /** Milliseconds the ranks wait for each other at creation. Default 60,000. */
   readonly createTimeoutMs?: number;
 }
+
+/** Options of a communicator of a world, which knows the rest. */
+export type WorldCommunicatorOptions = Omit<CommunicatorOptions, 'rank' | 'size' | 'exchange' | 'key'>;
 
 /** Options of a call. */
 export interface CollectiveOptions {
@@ -76,26 +82,43 @@ export class PreparedCall {
   readonly #executor: SharedMemoryExecutor;
   readonly #call: Call;
   readonly #timeoutMs: number;
+  readonly #waits: CallWaits | undefined;
   /** Why this algorithm. */
   readonly method: Method;
   readonly selection: Selection | undefined;
 
-  constructor(executor: SharedMemoryExecutor, call: Call, timeoutMs: number, method: Method, selection: Selection | undefined) {
+  /** @internal */
+  constructor(executor: SharedMemoryExecutor, call: Call, timeoutMs: number, waits: CallWaits | undefined, plan: Plan) {
     this.#executor = executor;
     this.#call = call;
     this.#timeoutMs = timeoutMs;
-    this.method = method;
-    this.selection = selection;
+    this.#waits = waits;
+    this.method = plan.method;
+    this.selection = plan.selection;
   }
 
   /** On the executor's thread. */
-  run(options: CollectiveOptions = {}): Promise<void> {
-    return this.#executor.run(this.#call, options.timeoutMs ?? this.#timeoutMs, options.signal);
+  async run(options: CollectiveOptions = {}): Promise<void> {
+    const slot = this.#waits?.enter() ?? -1;
+    try {
+      await this.#executor.run(this.#call, options.timeoutMs ?? this.#timeoutMs, options.signal);
+    } finally {
+      this.#waits?.leave(slot);
+    }
   }
 
   /** On this thread. */
   runSync(timeoutMs = this.#timeoutMs): void {
-    this.#executor.runSync(this.#call, timeoutMs);
+    if (this.#waits === undefined) {
+      this.#executor.runSync(this.#call, timeoutMs);
+      return;
+    }
+    const slot = this.#waits.enter();
+    try {
+      this.#executor.runSync(this.#call, timeoutMs);
+    } finally {
+      this.#waits.leave(slot);
+    }
   }
 }
 
@@ -134,6 +157,15 @@ interface Plan {
   readonly bound: BoundSchedule | undefined;
 }
 
+/** Where a communicator comes from. */
+interface Origin {
+  /** Whether a member is dead, while they find each other. */
+  readonly isDead?: (rank: number) => boolean;
+  readonly members?: readonly number[];
+  readonly lastCompleted?: number;
+  readonly surroundings?: Surroundings;
+}
+
 export class Communicator {
   readonly rank: number;
   readonly size: number;
@@ -142,6 +174,7 @@ export class Communicator {
   /** After `shrink` or `split`: the ranks the members had before. */
   readonly members: readonly number[];
   readonly #executor: SharedMemoryExecutor;
+  readonly #surroundings: Surroundings | undefined;
   readonly #options: CommunicatorOptions;
   readonly #override: Override | undefined;
   readonly #machine: Machine;
@@ -155,7 +188,9 @@ export class Communicator {
     executor: SharedMemoryExecutor,
     members: readonly number[],
     lastCompleted: number | undefined,
+    surroundings: Surroundings | undefined,
   ) {
+    this.#surroundings = surroundings;
     this.rank = options.rank;
     this.size = options.size;
     this.members = members;
@@ -168,22 +203,31 @@ export class Communicator {
     this.#barrier = this.#prepare({ collective: 'barrier', buffers: [], count: 0, type: 'u8' });
   }
 
-  /** All ranks call it. @throws COLL_INVALID for a bad option or ranks on several hosts, COLL_SYSTEM, and what the exchange throws. */
-  static create(options: CommunicatorOptions): Promise<Communicator> {
-    return Communicator.#create(options, undefined, undefined, undefined);
+  /**
+   * A communicator of all ranks of a world. All ranks call it, and make their communicators in the same order. A rank that dies meanwhile is named, and
+   * calls that wait appear in the world's stall reports.
+   * @throws RankLost, and what `create` throws
+   */
+  static of(world: World, options: WorldCommunicatorOptions = {}): Promise<Communicator> {
+    const { rank, size, store: exchange, liveness } = world;
+    const members = Array.from({ length: size }, (_, r) => r);
+    const surroundings = new Surroundings(liveness, members);
+    const isDead = (r: number) => surroundings.isDead(r);
+    return Communicator.#create({ ...options, rank, size, exchange, key: nextKey(world) }, { isDead, surroundings });
   }
 
-  static async #create(
-    options: CommunicatorOptions,
-    members: readonly number[] | undefined,
-    lastCompleted: number | undefined,
-    isDead: ((rank: number) => boolean) | undefined,
-  ): Promise<Communicator> {
+  /** All ranks call it. @throws COLL_INVALID for a bad option or ranks on several hosts, COLL_SYSTEM, and what the exchange throws. */
+  static create(options: CommunicatorOptions): Promise<Communicator> {
+    return Communicator.#create(options, {});
+  }
+
+  static async #create(options: CommunicatorOptions, origin: Origin): Promise<Communicator> {
     const { rank, size, exchange, key = 'collectives', createTimeoutMs = 60_000 } = options;
     if (!Number.isInteger(size) || size < 1 || size > 1024) throw invalid(`size must be 1 to 1024, got ${size}`);
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) throw invalid(`rank must be 0 to ${size - 1}, got ${rank}`);
+    const { isDead, members = Array.from({ length: size }, (_, r) => r), lastCompleted, surroundings } = origin;
     const executor = await SharedMemoryExecutor.open(rank, size, exchange, key, { timeoutMs: createTimeoutMs, isDead });
-    return new Communicator(options, executor, members ?? Array.from({ length: size }, (_, r) => r), lastCompleted);
+    return new Communicator(options, executor, members, lastCompleted, surroundings);
   }
 
   /** Every rank ends with the combination of all. */
@@ -433,7 +477,9 @@ export class Communicator {
   #child(key: string, members: readonly number[], lastCompleted: number | undefined): Promise<Communicator> {
     const rank = members.indexOf(this.rank);
     const isDead = (r: number) => this.#executor.isDead(members[r]);
-    return Communicator.#create({ ...this.#options, key, rank, size: members.length }, members, lastCompleted, isDead);
+    const surroundings = this.#surroundings?.of(members);
+    const options = { ...this.#options, key, rank, size: members.length };
+    return Communicator.#create(options, { isDead, members, lastCompleted, surroundings });
   }
 
   /** Ends calls under way, here and at the other ranks, with COLL_CLOSED. Idempotent. */
@@ -624,8 +670,8 @@ export class Communicator {
       this.#executor,
       call,
       this.#options.timeoutMs ?? Number.POSITIVE_INFINITY,
-      plan.method,
-      plan.selection,
+      this.#surroundings?.waitsOf(collective),
+      plan,
     );
   }
 
