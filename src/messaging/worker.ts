@@ -168,7 +168,7 @@ export class Worker {
     this.context = context;
     this.options = options;
     this.id = id;
-    this.service = service.name;
+    this.service = service.target;
     this.label = `${device.name} (process ${process.pid})`;
     this.timeoutMs = options.timeoutMs ?? 30_000;
     this.laneCount = options.lanes ?? 1;
@@ -192,8 +192,7 @@ export class Worker {
 
   /** What others need to connect to this worker: bytes, to be passed on by any means. The first byte is the version. */
   get address(): Uint8Array {
-    const { provider, gid } = this.context.device;
-    return encodeAddress({ provider, service: this.service, gid, port: 0, workerId: this.id });
+    return encodeAddress({ provider: this.context.device.provider, target: this.service, workerId: this.id });
   }
 
   /**
@@ -214,7 +213,7 @@ export class Worker {
           `the address is of a worker on '${address.provider}', this one is on '${own}': open the same device on both sides`,
         );
       }
-      name = address.service;
+      name = address.target;
       const source = this.#sources.get(address.workerId);
       const known = source === undefined ? undefined : this.#bySource[source];
       if (known?.state === 'ready' && !known.closedByPeer) return known;

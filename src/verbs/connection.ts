@@ -48,6 +48,8 @@ export interface ConnectionRequest {
 
 export interface Listener extends AsyncIterable<ConnectionRequest> {
   readonly name: string;
+  /** What anyone who can reach this device passes to `connect`: the name, on a network after address and port (`10.0.0.1:4791/name`). */
+  readonly target: string;
   /** The next request. Throws VERBS_CLOSED, VERBS_TIMEOUT or the signal's reason. */
   accept(options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<ConnectionRequest>;
   /** Stops listening; requests not yet answered are rejected. */

@@ -24,12 +24,12 @@ const hello: Hello = {
 describe('hello and address', () => {
   it('come back as they were', () => {
     assert.deepEqual(decodeHello(encodeHello(hello)), hello);
-    const address = { provider: 'shm', service: 'w/1', gid: 'fe80::1', port: 4791, workerId: '0000000000000001' };
+    const address = { provider: 'roce', target: '[fe80::1]:4791/w/1', workerId: '0000000000000001' };
     assert.deepEqual(decodeAddress(encodeAddress(address)), address);
   });
 
   it('fit the private data of a connection request', () => {
-    assert.ok(encodeHello({ ...hello, label: 'x'.repeat(500), service: 'y'.repeat(40) }).length <= 196);
+    assert.ok(encodeHello({ ...hello, label: 'x'.repeat(500), service: 'y'.repeat(70) }).length <= 196);
   });
 
   it('carry the version in the first byte, and another version is refused by name', () => {

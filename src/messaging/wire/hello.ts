@@ -8,7 +8,7 @@
  *           20 ring rkey u32 | 24 ring address f64 | 32 mailbox rkey u32 | 36 credits rkey u32 | 40 mailbox address f64 | 48 credits address f64
  *           56 worker id, 8 bytes | 64 length of service name u8, length of label u8, then both in UTF-8
  *
- *   address 0 version | 1 length of provider u8 | 2 length of service name u8 | 3 length of gid u8 | 4 port u32 | 8 worker id, 8 bytes | then the three texts
+ *   address 0 version | 1 length of provider u8 | 2 length of target u8 | 3 zeros | 8 worker id, 8 bytes | then the two texts
  * ```
  */
 
@@ -16,7 +16,8 @@ import { MessagingError } from '../errors.js';
 
 export const WIRE_VERSION = 1;
 const FIXED = 66;
-const LONGEST_LABEL = 60;
+/** What a connection request carries at most. */
+const LONGEST = 196;
 
 export interface Hello {
   readonly mapped: boolean;
@@ -36,7 +37,7 @@ export interface Hello {
   readonly creditsKey: number;
   /** 16 hexadecimal digits. */
   readonly workerId: string;
-  /** The name under which this worker takes further lanes. */
+  /** Where this worker takes further lanes: the target of its listener. */
   readonly service: string;
   /** Who this is, for messages. */
   readonly label: string;
@@ -52,7 +53,7 @@ function refuseVersion(version: number, what: string): void {
 
 export function encodeHello(hello: Hello): Uint8Array {
   const service = Buffer.from(hello.service);
-  const label = Buffer.from(hello.label).subarray(0, LONGEST_LABEL);
+  const label = Buffer.from(hello.label).subarray(0, LONGEST - FIXED - service.length);
   const bytes = Buffer.alloc(FIXED + service.length + label.length);
   bytes[0] = WIRE_VERSION;
   bytes[1] = hello.mapped ? 1 : 0;
@@ -105,20 +106,18 @@ export function decodeHello(data: Uint8Array): Hello {
 /** What the blob of `worker.address` says. */
 export interface WorkerAddress {
   readonly provider: string;
-  readonly service: string;
-  readonly gid: string;
-  readonly port: number;
+  /** Name, on a network with address and port: see `Listener.target` of the verbs. */
+  readonly target: string;
   readonly workerId: string;
 }
 
 export function encodeAddress(address: WorkerAddress): Uint8Array {
-  const texts = [address.provider, address.service, address.gid].map((text) => Buffer.from(text));
+  const texts = [address.provider, address.target].map((text) => Buffer.from(text));
   const head = Buffer.alloc(16);
   head[0] = WIRE_VERSION;
   texts.forEach((text, i) => {
     head[1 + i] = text.length;
   });
-  head.writeUInt32LE(address.port, 4);
   head.write(address.workerId, 8, 'hex');
   return new Uint8Array(Buffer.concat([head, ...texts]));
 }
@@ -127,16 +126,13 @@ export function encodeAddress(address: WorkerAddress): Uint8Array {
 export function decodeAddress(data: Uint8Array): WorkerAddress {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   if (bytes.length > 0) refuseVersion(bytes[0], 'worker address');
-  if (bytes.length < 16 || bytes.length < 16 + bytes[1] + bytes[2] + bytes[3]) {
+  if (bytes.length < 16 || bytes.length < 16 + bytes[1] + bytes[2]) {
     throw new MessagingError('MSG_INVALID', `these ${bytes.length} bytes are no worker address`);
   }
   const second = 16 + bytes[1];
-  const third = second + bytes[2];
   return {
     provider: bytes.toString('utf8', 16, second),
-    service: bytes.toString('utf8', second, third),
-    gid: bytes.toString('utf8', third, third + bytes[3]),
-    port: bytes.readUInt32LE(4),
+    target: bytes.toString('utf8', second, second + bytes[2]),
     workerId: bytes.toString('hex', 8, 16),
   };
 }

@@ -15,7 +15,7 @@ import type { RoceDevice, Waiter } from './device.js';
 import { Directory } from './directory.js';
 import type { End, Notice } from './messages.js';
 import type { RoceQueuePair } from './queue-pair.js';
-import { answerData, answerDataOf, checkName, parseTarget, requestData, requestDataOf, serviceOf } from './service.js';
+import { answerData, answerDataOf, checkName, parseTarget, requestData, requestDataOf, serviceOf, targetOf } from './service.js';
 
 const DEFAULT_TIMEOUT_MS = 5000;
 /** 4.096 us x 2^16, about 0.27 s, between repetitions. */
@@ -76,6 +76,7 @@ class RoceRequest implements ConnectionRequest {
 
 class RoceListener implements Listener {
   readonly name: string;
+  readonly target: string;
   readonly serviceId: bigint;
   /** Requests that nobody has taken, and those taken and not answered. */
   readonly waiting: RoceRequest[] = [];
@@ -89,6 +90,7 @@ class RoceListener implements Listener {
     this.manager = manager;
     this.device = device;
     this.name = name;
+    this.target = targetOf({ address: device.address, port: device.port }, name);
     this.serviceId = serviceId;
   }
 

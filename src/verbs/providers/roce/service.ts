@@ -11,7 +11,7 @@ import { createHash } from 'node:crypto';
 import { MAX_PRIVATE_DATA } from '../../connection.js';
 import { VerbsError } from '../../errors.js';
 import { decodeIpHeader, encodeIpHeader, portOf, serviceIdOf } from '../../transport/cm-ip.js';
-import { parseIp, ROCE_PORT } from './address.js';
+import { ipText, parseIp, ROCE_PORT } from './address.js';
 import type { End } from './messages.js';
 
 const MAX_NAME = 255;
@@ -33,6 +33,12 @@ export function checkName(name: string): void {
 export function serviceOf(name: string): bigint {
   if (/^\d{1,5}$/.test(name) && Number(name) < 65536) return serviceIdOf(Number(name));
   return NAMED | (createHash('sha256').update(name).digest().readBigUInt64BE() >> 8n);
+}
+
+/** 'host:port/service', for `parseTarget` on any host. */
+export function targetOf({ address, port }: End, service: string): string {
+  const host = ipText(address);
+  return `${host.includes(':') ? `[${host}]` : host}:${port}/${service}`;
 }
 
 /** Splits 'host:port/service'; without a host, `end` is undefined. */

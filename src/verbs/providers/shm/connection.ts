@@ -261,6 +261,7 @@ class Request implements ConnectionRequest {
 
 class NamedListener implements Listener {
   readonly name: string;
+  readonly target: string;
   readonly #server: Server;
   readonly #device: ShmDevice;
   readonly #waiting: Request[] = [];
@@ -272,6 +273,7 @@ class NamedListener implements Listener {
   constructor(device: ShmDevice, name: string, server: Server) {
     this.#device = device;
     this.name = name;
+    this.target = name;
     this.#server = server;
     server.unref();
   }

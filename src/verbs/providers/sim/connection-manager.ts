@@ -100,6 +100,7 @@ interface Acceptor {
 
 class SimListener implements Listener {
   readonly name: string;
+  readonly target: string;
   readonly serviceId: bigint;
   /** Requests that nobody has taken, and those taken and not answered. */
   readonly waiting: SimRequest[] = [];
@@ -113,6 +114,7 @@ class SimListener implements Listener {
     this.manager = manager;
     this.device = device;
     this.name = name;
+    this.target = name;
     this.serviceId = serviceId;
   }
 
