@@ -88,6 +88,12 @@ describe('ranks on two hosts', () => {
     assert.match(explained[0], /shm: they do not share a host/);
   });
 
+  hostsTest('send messages to each other over the network', async (stage) => {
+    const ranks = [0, 1, 2].map((rank) => start(stage, rank % 2, rank, 3, ['ring']));
+    for (const rank of ranks) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
+    for (const rank of ranks) assert.ok(rank.heard<{ right: boolean }>('ring')[0].right);
+  });
+
   hostsTest('test their addresses: the cable works, a wrong address is named', async (stage) => {
     const good = [0, 1].map((rank) => start(stage, rank, rank, 2, ['connectivity', 'own']));
     for (const rank of good) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
