@@ -10,6 +10,7 @@
  * ```
  */
 
+import { TSO } from '../native/ordering.js';
 import type { MemoryRegion, PreparedSend, QpAddress, RemoteRegion } from '../verbs/index.js';
 import { MessagingError, PeerLost } from './errors.js';
 import type { Lane } from './lane.js';
@@ -409,5 +410,3 @@ export class Endpoint {
     return this.worker.closeEndpoint(this, options);
   }
 }
-
-const TSO: boolean = process.arch === 'x64';

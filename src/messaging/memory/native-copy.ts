@@ -3,7 +3,7 @@
  * needs a view of its source. Where there is no addon nothing has an address, and this is never called.
  */
 
-import { type Door, openDoor } from '../../verbs/providers/shm/door.js';
+import { type Door, openDoor } from '../../native/door.js';
 
 /** From this many bytes on a call into the addon pays. */
 export const NATIVE_COPY_BYTES = 192;

@@ -18,6 +18,7 @@
  *   counts immediates, and returns `consumed` by RDMA_WRITE into a word of the sender.
  */
 
+import { TSO } from '../../native/ordering.js';
 import type { PreparedSend } from '../../verbs/index.js';
 import { S_SEQUENCE, SLOT_BYTES, SLOT_WORDS } from '../wire/slot.js';
 
@@ -251,6 +252,3 @@ export class RingWriter {
     return true;
   }
 }
-
-/** Where plain accesses are ordered (x86-64); see verbs/providers/shm/ordering.ts. */
-const TSO: boolean = process.arch === 'x64';

@@ -14,6 +14,7 @@ import { closeSync, fstatSync, openSync } from 'node:fs';
 import { constants } from 'node:os';
 import { basename } from 'node:path';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { type Door, openDoor } from '../../../native/door.js';
 import { addonPath } from '../../../native/load.js';
 import type { CompletionThread, CqInit } from '../../completion-queue.js';
 import { CompletionChannel } from '../../completion-queue.js';
@@ -31,9 +32,9 @@ import type {
 import { VerbsError } from '../../errors.js';
 import type { MemoryKind } from '../../memory-region.js';
 import type { QueuePair } from '../../queue-pair.js';
+import { systemError } from '../../system-error.js';
 import { RegionTable } from '../../transport/region-table.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
-import { type Door, openDoor, systemError } from '../shm/door.js';
 import { createSegment, Segment } from '../shm/segment.js';
 import { gidText, type LocalAddress, parseIp, ROCE_PORT } from './address.js';
 import { RoceCompletionQueue } from './completion-queue.js';

@@ -3,8 +3,8 @@
  * kernel's rdma_rxe and RoCE hardware.
  */
 
+import { openDoor } from '../../../native/door.js';
 import type { Provider } from '../../open-device.js';
-import { openDoor } from '../shm/door.js';
 import { localAddress } from './address.js';
 import { RoceDevice } from './device.js';
 

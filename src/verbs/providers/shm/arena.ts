@@ -6,8 +6,8 @@
  * ```
  */
 
+import type { Door } from '../../../native/door.js';
 import type { Control } from './control.js';
-import type { Door } from './door.js';
 import { createSegment, type Segment, type SegmentOptions } from './segment.js';
 
 const SLAB_BYTES = 2 << 20;

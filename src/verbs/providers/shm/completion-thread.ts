@@ -5,9 +5,9 @@
 import { readFileSync } from 'node:fs';
 import type { CompletionThread } from '../../completion-queue.js';
 import { VerbsError } from '../../errors.js';
+import { systemError } from '../../system-error.js';
 import type { ShmCompletionQueue } from './completion-queue.js';
 import type { ShmDevice } from './device.js';
-import { systemError } from './door.js';
 
 export class ShmCompletionThread implements CompletionThread {
   readonly cpu: number;

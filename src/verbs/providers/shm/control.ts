@@ -3,8 +3,9 @@
  */
 
 import { randomBytes } from 'node:crypto';
+import type { Door } from '../../../native/door.js';
 import { VerbsError } from '../../errors.js';
-import { type Door, systemError } from './door.js';
+import { systemError } from '../../system-error.js';
 import {
   CONTROL_BYTES,
   CONTROL_NAME,

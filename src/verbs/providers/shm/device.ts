@@ -9,6 +9,7 @@
 
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { basename } from 'node:path';
+import { type Door, openDoor } from '../../../native/door.js';
 import { CompletionChannel, type CompletionQueue, type CompletionThread, type CqInit } from '../../completion-queue.js';
 import type { Connection, ConnectOptions, Listener } from '../../connection.js';
 import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
@@ -18,12 +19,12 @@ import { COMPLETION_OPCODES } from '../../opcode.js';
 import type { ProtectionDomain } from '../../protection-domain.js';
 import type { QpAddress, QueuePair } from '../../queue-pair.js';
 import { type Cause, statusMeaning, statusName } from '../../status.js';
+import { systemError } from '../../system-error.js';
 import { Arena, type Block } from './arena.js';
 import { ShmCompletionQueue } from './completion-queue.js';
 import { ShmCompletionThread } from './completion-thread.js';
 import { connectTo, listenOn } from './connection.js';
 import { Control, IndexPool } from './control.js';
-import { type Door, openDoor, systemError } from './door.js';
 import { EventQueue } from './event-queue.js';
 import {
   C_BYTES,

@@ -3,10 +3,10 @@
  */
 
 import { closeSync, fstatSync, openSync } from 'node:fs';
+import { openDoor } from '../../../native/door.js';
 import { type CounterTotals, ZERO_COUNTERS } from '../../../observe/counters.js';
 import { QP_TYPES, type QpType } from '../../opcode.js';
 import { QP_STATES, type QpState } from '../../qp-state.js';
-import { openDoor } from './door.js';
 import {
   CONTROL_BYTES,
   COUNTER_NAMES,

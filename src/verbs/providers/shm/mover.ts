@@ -5,7 +5,7 @@
  * goes through the kernel (process_vm_readv/writev). One object per device; its lists are reused, so moving allocates nothing.
  */
 
-import type { Door } from './door.js';
+import type { Door } from '../../../native/door.js';
 import { KIND_UMR } from './layout.js';
 import type { Peer, RemoteRef } from './peer.js';
 

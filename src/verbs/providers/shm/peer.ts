@@ -5,9 +5,9 @@
  */
 
 import { closeSync, constants, fstatSync, openSync, readlinkSync, statSync } from 'node:fs';
+import type { Door } from '../../../native/door.js';
 import { VerbsError } from '../../errors.js';
 import { type ContextId, parseGid } from './control.js';
-import type { Door } from './door.js';
 import {
   CONTROL_BYTES,
   CONTROL_NAME,

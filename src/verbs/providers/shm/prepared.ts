@@ -5,6 +5,7 @@
  * memory. Everything else goes the ordinary way through a SendRequest, with the same result.
  */
 
+import { TSO } from '../../../native/ordering.js';
 import { ACCESS_LOCAL_WRITE, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE } from '../../access.js';
 import { VerbsError } from '../../errors.js';
 import { OPCODES, WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../opcode.js';
@@ -30,7 +31,6 @@ import {
   SLOT_WORDS,
 } from './layout.js';
 import { ShmMemoryRegion } from './memory-region.js';
-import { TSO } from './ordering.js';
 import type { RemoteRef } from './peer.js';
 import type { ShmQueuePair } from './queue-pair.js';
 import type { ReceiveRing } from './receive-ring.js';

@@ -2,10 +2,10 @@
  * The shm provider: RDMA between the processes, threads and objects of one host, on shared memory. Works everywhere Linux does.
  */
 
+import { openDoor } from '../../../native/door.js';
 import { VerbsError } from '../../errors.js';
 import type { Provider } from '../../open-device.js';
 import { ShmDevice } from './device.js';
-import { openDoor } from './door.js';
 
 export const shmProvider: Provider = {
   name: 'shm',

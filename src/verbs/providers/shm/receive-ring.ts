@@ -5,6 +5,7 @@
  * compare-and-swap of {lap, owner} in the slot's claim word. A claim of a process that died is taken back here, by the owner of the ring and nobody else.
  */
 
+import { TSO } from '../../../native/ordering.js';
 import { VerbsError } from '../../errors.js';
 import { WC_RECV } from '../../opcode.js';
 import { STATUS } from '../../status.js';
@@ -42,7 +43,6 @@ import {
   SLOT_WORDS,
 } from './layout.js';
 import type { ShmMemoryRegion, Span } from './memory-region.js';
-import { TSO } from './ordering.js';
 import type { ShmQueuePair } from './queue-pair.js';
 
 /** Polls that meet an unfinished claim before its owner is looked at. */

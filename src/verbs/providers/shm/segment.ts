@@ -4,8 +4,9 @@
 
 import { closeSync, ftruncateSync } from 'node:fs';
 import { constants, freemem } from 'node:os';
+import type { Door } from '../../../native/door.js';
 import { VerbsError } from '../../errors.js';
-import { type Door, systemError } from './door.js';
+import { systemError } from '../../system-error.js';
 
 export class Segment {
   /** Descriptor, when this context owns the segment; else -1. */

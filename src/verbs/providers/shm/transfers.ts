@@ -3,9 +3,9 @@
  */
 
 import { VerbsError } from '../../errors.js';
+import { systemError } from '../../system-error.js';
 import type { Block } from './arena.js';
 import type { ShmDevice } from './device.js';
-import { systemError } from './door.js';
 import type { ShmQueuePair } from './queue-pair.js';
 import type { SendRequest } from './send-request.js';
 

@@ -1,11 +1,9 @@
 /**
- * The addon with its command block as typed arrays: one object per thread, shared by all devices of the thread.
+ * The addon with its command block as typed arrays: one object per thread, shared by everything that calls it often.
  */
 
-import { getSystemErrorName } from 'node:util';
-import type { Addon } from '../../../native/addon.js';
-import { loadAddon } from '../../../native/load.js';
-import { VerbsError, type VerbsErrorCode } from '../../errors.js';
+import type { Addon } from './addon.js';
+import { loadAddon } from './load.js';
 import { TSO } from './ordering.js';
 
 /** Arguments 0..3 and result 4 in `command`; 64-bit operands as 32-bit halves in `words` (10, 11 add or compare; 12, 13 old; 14, 15 swap). */
@@ -28,10 +26,4 @@ export function openDoor(): Door {
     door = { addon, command: new Float64Array(block), words: new Int32Array(block), asymmetric };
   }
   return door;
-}
-
-/** Throws a VerbsError for an errno of the addon. */
-export function systemError(errno: number, what: string, code: VerbsErrorCode = 'VERBS_SYSTEM'): VerbsError {
-  const name = getSystemErrorName(-Math.abs(errno));
-  return new VerbsError(code, `${what}: ${name}`);
 }
