@@ -73,6 +73,11 @@ export interface GradientExchange {
   begin(bucket: Bucket): void;
   /** Ends the step: all buckets have arrived. @throws RankLost and others of the communicator when the step could not be completed; nothing of it was applied. */
   finish(): Promise<StepExchanged>;
+  /**
+   * Brings the parameters of all ranks together, in modes that let them drift apart (asynchronous, local steps). All ranks call it before evaluation, a
+   * checkpoint and the end. Default: they never drift.
+   */
+  settle?(): Promise<void>;
   /** Totals since the exchange was made. */
   totals(): ExchangeTotals;
   /** Gives up what it holds. Idempotent. */
