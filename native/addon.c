@@ -652,14 +652,14 @@ static napi_value guard_start_js(napi_env env, napi_callback_info info) {
 /*
  * A call as a block of doubles, 2,048 bytes; src/collectives/shared-memory/call.ts writes it:
  *   0 collective  1 method  2 which  3 op  4 type  5 root  6 divisor  7 identity  8 count  9 program  10 timeout, ms  11 buffers  12 bell
- *   13 done (a 32-bit word)      16..25 report      32 + 10 b: address, bytes, offsets, handle, first, window, exposed, in, out
+ *   13 done (a 32-bit word)  14 times wanted   16..25 report  26..28 times   32 + 10 b: address, bytes, offsets, handle, first, window, exposed, in, out
  * The second half holds the same call as C sees it.
  */
 static collective_call *call_in(double *b) {
   collective_call *call = (collective_call *)(b + 128);
   _Static_assert(sizeof *call <= 1024, "fits into the block");
   *call = (collective_call){(int)b[1], (int)b[2], (int)b[3], (int)b[4], (int)b[5], (int)b[6], (int32_t)b[7], (uint64_t)b[8],
-                            (const int32_t *)(uintptr_t)b[9], b[10], (int)b[11], .report = b + 16};
+                            (const int32_t *)(uintptr_t)b[9], b[10], (int)b[11], .report = b + 16, .times = b[14] != 0 ? b + 26 : NULL};
   for (int i = 0; i < call->buffers && i < COLLECTIVE_BUFFERS; i++) {
     const double *f = b + 32 + 10 * i;
     call->buffer[i] = (collective_buffer){(uint8_t *)(uintptr_t)f[0], (uint64_t)f[1], (const double *)(uintptr_t)f[2], (int)f[3],

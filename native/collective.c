@@ -377,6 +377,7 @@ static int enter(collective *c, collective_call *call, patience *p, const void *
     if (status) return status;
     if (memcmp(theirs->signature, signature, sizeof signature) != 0 && (other < 0 || r < other)) other = r;
   }
+  if (call->times) call->times[1] = now_ms();
   if (other < 0) return CALL_DONE;
   call->culprit = other;
   memcpy(call->theirs, slot_of(c, other)->signature, sizeof signature);
@@ -731,7 +732,9 @@ static void execute(collective *c, collective_call *call) {
 }
 
 static void execute_and_report(collective *c, collective_call *call) {
+  if (call->times) call->times[0] = call->times[1] = now_ms();
   execute(c, call);
+  if (call->times) call->times[2] = now_ms();
   if (!call->report) return;
   call->report[0] = call->status;
   call->report[1] = call->culprit;

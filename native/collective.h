@@ -66,6 +66,7 @@ typedef struct collective_call {
   int32_t theirs[COLLECTIVE_WORDS];
   uint64_t bytes_sent, bytes_accessed, messages;
   double *report; /* where the results go as well: status, culprit, the three counters, theirs; NULL: nowhere */
+  double *times;  /* when it began, when all ranks had entered, when it ended: milliseconds of CLOCK_MONOTONIC; NULL: not wanted */
 } collective_call;
 
 typedef struct collective collective;

@@ -3,7 +3,8 @@
  *
  *   Float64 index
  *   0 collective  1 method  2 which  3 op  4 type  5 root  6 divisor  7 identity  8 count  9 program  10 timeout, ms  11 buffers  12 bell
- *   13 done (32-bit word)     16 status  17 culprit  18 bytes sent  19 bytes accessed  20 messages  21..25 the other rank's signature
+ *   13 done (32-bit word)  14 times wanted     16 status  17 culprit  18 bytes sent  19 bytes accessed  20 messages  21..25 the other rank's signature
+ *   26 began  27 all had entered  28 ended (ms of the monotonic clock, where wanted)
  *   32 + 10 b   address, bytes, offsets, handle, first, window, exposed, in, out
  *
  * native/addon.c draws the same picture. A block is filled once and run any number of times.
@@ -25,6 +26,8 @@ export const AT = {
   accessed: 19,
   messages: 20,
   theirs: 21,
+  timed: 14,
+  times: 26,
 };
 
 /** In this order C knows them. */
