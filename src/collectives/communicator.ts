@@ -34,7 +34,7 @@ import type { Machine } from './machine.js';
 import { type Override, parseOverride } from './override.js';
 import { type Selection, selectAlgorithm } from './selection.js';
 import { type BoundSchedule, bindSchedule } from './shared-memory/bound-schedule.js';
-import type { CallBuffer, Method } from './shared-memory/call.js';
+import { AT, type CallBuffer, type Method } from './shared-memory/call.js';
 import { type Call, SharedMemoryExecutor } from './shared-memory/executor.js';
 import { type CallWaits, nextKey, Surroundings } from './surroundings.js';
 
@@ -95,6 +95,17 @@ export class PreparedCall {
     this.#waits = waits;
     this.method = plan.method;
     this.selection = plan.selection;
+  }
+
+  /** From now on runs note their times. */
+  measure(): void {
+    this.#call.block[AT.timed] = 1;
+  }
+
+  /** Of the last run, once `measure` was called: when it began, when all ranks had entered, and when it ended; ms of `process.hrtime`. */
+  get times(): { readonly beganMs: number; readonly metMs: number; readonly endedMs: number } {
+    const [beganMs, metMs, endedMs] = this.#call.block.subarray(AT.times, AT.times + 3);
+    return { beganMs, metMs, endedMs };
   }
 
   /** On the executor's thread. */
