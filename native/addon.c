@@ -28,6 +28,7 @@
 #include "liveness.h"
 #include "memory.h"
 #include "notify.h"
+#include "reduce.h"
 #include "transfer.h"
 #include "uv.h"
 #include "watch.h"
@@ -236,6 +237,14 @@ HOT(hot_datagram_wait) {
 HOT(hot_datagram_wake) {
   COMMAND;
   datagram_wake((datagram *)(uintptr_t)command[0]);
+  return NULL;
+}
+
+/* 0 own, 1 other, 2 elements, 3 type, 4 operation, 5 divisor */
+HOT(hot_reduce) {
+  COMMAND;
+  reduce_into((int)command[3], (int)command[4], (void *)(uintptr_t)command[0], (const void *)(uintptr_t)command[1], (size_t)command[2],
+              (int)command[5]);
   return NULL;
 }
 
@@ -813,6 +822,7 @@ static napi_value init(napi_env env, napi_value exports) {
       {"datagramSend", hot_datagram_send},
       {"datagramWait", hot_datagram_wait},
       {"datagramWake", hot_datagram_wake},
+      {"reduce", hot_reduce},
       {"kernel", hot_kernel},
       {"barrier", barrier_js},
       {"registerBarrier", register_barrier_js},

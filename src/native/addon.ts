@@ -38,6 +38,8 @@ export interface Addon {
   /** 0 datagram. Ends its wait, from any thread. */
   datagramWake(): void;
 
+  /** Vectors that do not overlap: 0 own, 1 other, 2 elements, 3 type, 4 operation, 5 divisor; own becomes own op other, as native/reduce.h says. */
+  reduce(): void;
   /** Float64 16 which kernel, 17 and on its arguments and results; 4 becomes 0. src/nn/kernels.ts names them. */
   kernel(): void;
 
