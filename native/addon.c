@@ -24,6 +24,7 @@
 
 #include "datagram.h"
 #include "collective.h"
+#include "dataset-addon.h"
 #include "kernel-table.h"
 #include "liveness.h"
 #include "memory.h"
@@ -230,7 +231,19 @@ HOT(hot_datagram_send) {
 
 HOT(hot_datagram_wait) {
   COMMAND;
-  datagram_wait((datagram *)(uintptr_t)command[0], command[1]);
+  command[4] = datagram_wait((datagram *)(uintptr_t)command[0], command[1]);
+  return NULL;
+}
+
+HOT(hot_datagram_yield) {
+  COMMAND;
+  datagram_yield((datagram *)(uintptr_t)command[0]);
+  return NULL;
+}
+
+HOT(hot_datagram_rest) {
+  COMMAND;
+  command[4] = datagram_rest((datagram *)(uintptr_t)command[0]);
   return NULL;
 }
 
@@ -822,6 +835,8 @@ static napi_value init(napi_env env, napi_value exports) {
       {"datagramSend", hot_datagram_send},
       {"datagramWait", hot_datagram_wait},
       {"datagramWake", hot_datagram_wake},
+      {"datagramYield", hot_datagram_yield},
+      {"datagramRest", hot_datagram_rest},
       {"reduce", hot_reduce},
       {"kernel", hot_kernel},
       {"barrier", barrier_js},
@@ -867,6 +882,9 @@ static napi_value init(napi_env env, napi_value exports) {
       {"collectiveAbort", collective_abort_js},
       {"collectiveCompleted", collective_completed_js},
       {"collectivePeer", collective_peer_js},
+      {"datasetCall", dataset_call_js},
+      {"datasetRun", dataset_run_js},
+      {"datasetName", dataset_name_js},
       {"stop", stop_resource},
       {"processStat", process_stat_js},
       {"allowTracing", allow_tracing},

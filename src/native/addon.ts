@@ -33,10 +33,14 @@ export interface Addon {
   datagramReceive(): void;
   /** The same; 4 becomes how many were sent, 5 the errno of the next one, or 0. */
   datagramSend(): void;
-  /** 0 datagram, 1 microseconds, or below 0 for no limit. Blocks the calling thread. */
+  /** 0 datagram, 1 microseconds, or below 0 for no limit; 4 becomes 1 when a packet is there. Blocks the calling thread. */
   datagramWait(): void;
   /** 0 datagram. Ends its wait, from any thread. */
   datagramWake(): void;
+  /** 0 datagram. The program's thread found nothing: the engine may have the CPU, if they share it. */
+  datagramYield(): void;
+  /** 0 datagram; 4 becomes one of the DATAGRAM_ constants of native/datagram.h. The engine's thread found nothing. */
+  datagramRest(): void;
 
   /** Vectors that do not overlap: 0 own, 1 other, 2 elements, 3 type, 4 operation, 5 divisor; own becomes own op other, as native/reduce.h says. */
   reduce(): void;
@@ -135,6 +139,13 @@ export interface Addon {
   collectiveCompleted(collective: Address): number;
   /** 0 alive, 1 the process ended, 2 it closed or broke the communicator. */
   collectivePeer(collective: Address, rank: number): number;
+
+  /** A kernel of native/dataset.h, at once. `call`: 80 numbers, 0 which, then its arguments and results. Returns an errno. */
+  datasetCall(call: Float64Array): number;
+  /** The same on a thread of Node's pool. */
+  datasetRun(call: Float64Array): Promise<number>;
+  /** Gives an unnamed file a name. Returns an errno: EEXIST where the name is taken. */
+  datasetName(fd: number, path: string): number;
 
   /** Ends a watch, a watcher, a transfer thread, a liveness thread, a datagram socket or says a farewell. */
   stop(resource: Address): void;
