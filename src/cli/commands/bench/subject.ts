@@ -1,7 +1,7 @@
 /**
  * Something that can be measured: Verbena itself, or another system beside it. One file each; the runner treats them alike.
  *
- * A session stays open over all rounds. It must use no CPU between rounds, because then another subject is being measured.
+ * A session stays open over all rounds; whether its processes do is its own affair. It must use no CPU between rounds, because then another subject is being measured.
  */
 
 import type { CpuPair } from '../../cpus.js';

@@ -12,6 +12,8 @@ const PROGRAM = new URL('./verbena-process.js', import.meta.url);
 /** Streaming batches of about this many bytes; at most this many messages. */
 const STREAM_BATCH_BYTES = 512 << 20;
 const STREAM_BATCH_MESSAGES = 65536;
+/** From this size on it matters where the pages of the buffers lie: every round gets new processes, as programs like ucx_perftest do anyhow. */
+const FRESH_BYTES = 64 << 10;
 
 /** Completions come in bursts, so a batch of a stream is several windows long, unless the messages are huge. */
 function paceOf(bench: BenchCase): Pace {
@@ -24,16 +26,23 @@ function paceOf(bench: BenchCase): Pace {
 class VerbenaSession implements Session {
   readonly #provider: string;
   readonly #bench: BenchCase;
-  readonly #target: ChildProgram;
-  readonly #initiator: ChildProgram;
+  readonly #open: () => Promise<[ChildProgram, ChildProgram]>;
   readonly #pace: Pace;
+  #target: ChildProgram;
+  #initiator: ChildProgram;
   #checks = 0;
+  #rounds = 0;
 
-  constructor(provider: string, bench: BenchCase, target: ChildProgram, initiator: ChildProgram) {
+  constructor(
+    provider: string,
+    bench: BenchCase,
+    pair: [ChildProgram, ChildProgram],
+    open: () => Promise<[ChildProgram, ChildProgram]>,
+  ) {
     this.#provider = provider;
     this.#bench = bench;
-    this.#target = target;
-    this.#initiator = initiator;
+    [this.#target, this.#initiator] = pair;
+    this.#open = open;
     this.#pace = paceOf(bench);
   }
 
@@ -52,7 +61,12 @@ class VerbenaSession implements Session {
     await this.#run(durationMs / 2);
   }
 
-  round(durationMs: number): Promise<readonly number[]> {
+  async round(durationMs: number): Promise<readonly number[]> {
+    if (this.#rounds++ > 0 && this.#bench.size >= FRESH_BYTES) {
+      await this.close();
+      [this.#target, this.#initiator] = await this.#open();
+      await this.warmUp(durationMs);
+    }
     return this.#run(durationMs);
   }
 
@@ -128,8 +142,8 @@ export function verbena(provider: string): Subject {
     unfit: () => undefined,
     missing: async () => undefined,
     async start(bench, cpus, signal) {
-      const [target, initiator] = await openPair(provider, bench, cpus, signal);
-      return new VerbenaSession(provider, bench, target, initiator);
+      const open = () => openPair(provider, bench, cpus, signal);
+      return new VerbenaSession(provider, bench, await open(), open);
     },
   };
 }
