@@ -34,6 +34,8 @@ export interface AlternateResult {
 }
 
 const WARM_UP_FACTOR = 1.5;
+/** Engines compile what runs hot; short rounds do not shorten that. */
+const LEAST_WARM_UP_MS = 500;
 
 /** Runs the case. The first subject is ours: its failure is thrown, the failure of another is reported in `failed`. */
 export async function alternate(
@@ -59,7 +61,7 @@ export async function alternate(
         const session = await subject.start(bench, options.cpus, options.signal);
         running.push({ subject, session, rounds: [] });
         await session.verify?.();
-        await session.warmUp(options.roundMs * WARM_UP_FACTOR);
+        await session.warmUp(Math.max(LEAST_WARM_UP_MS, options.roundMs * WARM_UP_FACTOR));
       });
     }
     for (let round = 0; round < options.rounds; round++) {
