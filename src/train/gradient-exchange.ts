@@ -59,6 +59,16 @@ export interface ExchangeTotals {
   readonly bytes: number;
 }
 
+/** When a bucket of the last step travelled; ms of the machine's monotonic clock (clock.ts). */
+export interface BucketTimes {
+  readonly bucket: Bucket;
+  /** This rank began it. */
+  readonly beganMs: number;
+  /** All whom it needs had come: until here it waited. */
+  readonly metMs: number;
+  readonly endedMs: number;
+}
+
 export interface GradientExchange {
   /** Such as `allreduce`, `ps`, `top-k`. */
   readonly name: string;
@@ -78,6 +88,8 @@ export interface GradientExchange {
    * checkpoint and the end. Default: they never drift.
    */
   settle?(): Promise<void>;
+  /** When the buckets of the last step travelled, for traces and for the share of waiting. Default: not known. */
+  times?(): readonly BucketTimes[];
   /** Totals since the exchange was made. */
   totals(): ExchangeTotals;
   /** Gives up what it holds. Idempotent. */

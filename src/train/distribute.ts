@@ -1,0 +1,448 @@
+/**
+ * Data parallelism: `distribute` turns a model and its optimizer into one that trains together with other ranks.
+ *
+ * ```ts
+ * const device = await openDevice('shm');
+ * const model = new Model({ ..., memory: arenaMemory(device) });        // gradients lie where peers can reach them: no copy
+ * const training = await distribute(model, new Sgd(model), world, { device });
+ * for (...) await training.step({ ...batch, learningRate: 0.1 });       // forward, backward, exchange, update
+ * ```
+ *
+ * All ranks start from the state of rank 0 and apply the same update in every step, so they stay equal without ever comparing. Each rank's loss is
+ * divided by the samples of ALL ranks, so the sum of the gradients is that of the mean loss also when ranks have different numbers of samples.
+ *
+ * After a loss `recover` makes a communicator of those who are left. A step counts as done when the optimizer has run; a rank that was cut off in
+ * the middle of the last exchange takes the state of one that was not, so a gradient is applied once everywhere or nowhere.
+ */
+import { Communicator } from '../collectives/index.js';
+import type { World } from '../launch/index.js';
+import { clipByGlobalNorm, type Loss, type Model, type Optimizer, sizeOf } from '../nn/index.js';
+import type { Device } from '../verbs/index.js';
+import { allReduceExchange } from './all-reduce-exchange.js';
+import { type BucketPlan, planBuckets, type ReadyRange } from './buckets.js';
+import { nowMs } from './clock.js';
+import type { BucketTimes, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged } from './gradient-exchange.js';
+import { ShardGradients } from './shard-gradients.js';
+import type { Timeline } from './timeline.js';
+
+export interface DistributeOptions {
+  /** Where the model's memory comes from (`arenaMemory`). Exchanges that register memory need it. */
+  readonly device: Device;
+  /** How gradients are exchanged. Default: all-reduce. */
+  readonly exchange?: MakeExchange;
+  /** A bucket has at least so many bytes; above 0. Default: chosen by cost. */
+  readonly bucketBytes?: number;
+  /** Micro-batches of a step: forward and backward run for each, the exchange once. At least 1. Default: as few as fit into the model's maxBatch. */
+  readonly accumulate?: number;
+  /** Gradients longer than this are shortened before the update; above 0. Default: never. */
+  readonly maxNorm?: number;
+  /**
+   * Reproducible mode: every step is cut into so many shards, and their gradients are added in one fixed order. The result has the same bits for
+   * every number of ranks that divides it. Costs a copy of the gradient per shard, and overlap. Default: off.
+   */
+  readonly shards?: number;
+  /** Where spans are recorded. Default: nowhere. */
+  readonly timeline?: Timeline;
+  /** The world behind a communicator; known by itself when `distribute` gets a world. */
+  readonly world?: World;
+}
+
+/** This rank's part of a step. */
+export interface StepInput {
+  /** Samples of this rank; may be 0. */
+  readonly count: number;
+  /** Samples of all ranks. */
+  readonly globalCount: number;
+  readonly learningRate: number;
+  /** Ids of the own samples, which seed dropout. Default: their places. */
+  readonly samples?: Uint32Array;
+  /** In reproducible mode: where each of the own shards starts, and the end: shards / ranks + 1 places, from 0 to `count`. */
+  readonly shardStarts?: readonly number[];
+  /** The inputs of own samples `from` up to, not including, `to`, one after the other. */
+  inputs(from: number, to: number): Float32Array | Int32Array;
+  /** Their loss; writes into `gradient` the gradient of scale x sum of losses. */
+  loss(outputs: Float32Array, from: number, to: number, gradient: Float32Array, scale: number): Loss;
+}
+
+/** Where the time of a step went at this rank, ms. */
+export interface StepTimes {
+  readonly totalMs: number;
+  readonly forwardMs: number;
+  readonly backwardMs: number;
+  /** Exposed: after backward, waiting for a slower rank. */
+  readonly waitMs: number;
+  /** Exposed: after backward, moving and adding bytes. */
+  readonly transferMs: number;
+  readonly optimizerMs: number;
+  /** Of the exchange, waiting left out, what was hidden behind backward. */
+  readonly hiddenMs: number;
+}
+
+export interface StepResult {
+  /** Steps done, this one included. */
+  readonly step: number;
+  /** Of this rank. */
+  readonly lossSum: number;
+  readonly correct: number;
+  readonly count: number;
+  /** Samples of all ranks in the update; undefined in asynchronous modes. */
+  readonly samples: number | undefined;
+  readonly times: StepTimes;
+}
+
+/** Memory for a model: parameters and gradients as arena memory that peers map. */
+export function arenaMemory(device: Device): (floats: number) => Float32Array {
+  return (floats) => new Float32Array(device.alloc(Math.max(4, 4 * floats)), 0, floats);
+}
+
+/**
+ * Makes a model and an optimizer train together with the other ranks: all call it. Parameters, optimizer state and steps become those of rank 0.
+ * @throws RangeError for a bad option, RankLost and other errors of collectives.
+ */
+export async function distribute(
+  model: Model,
+  optimizer: Optimizer,
+  group: World | Communicator,
+  options: DistributeOptions,
+): Promise<Distributed> {
+  const communicator = group instanceof Communicator ? group : await Communicator.of(group);
+  const world = group instanceof Communicator ? options.world : group;
+  const { accumulate = 1, shards } = options;
+  if (!Number.isSafeInteger(accumulate) || accumulate < 1)
+    throw new RangeError(`accumulate must be an integer of at least 1, not ${accumulate}`);
+  if (options.maxNorm !== undefined && !(options.maxNorm > 0))
+    throw new RangeError(`maxNorm must be above 0, not ${options.maxNorm}`);
+  if (shards !== undefined && (!Number.isSafeInteger(shards) || shards % communicator.size !== 0 || shards < 1))
+    throw new RangeError(`shards must be a multiple of the ${communicator.size} ranks, not ${shards}`);
+  if (shards !== undefined && (options.exchange !== undefined || accumulate > 1))
+    throw new RangeError('reproducible mode has an exchange and micro-batches of its own: leave out exchange and accumulate');
+  const training = new Distributed(model, optimizer, world, options);
+  await training.adopt(communicator);
+  return training;
+}
+
+export class Distributed {
+  readonly model: Model;
+  readonly optimizer: Optimizer;
+  readonly #world: World | undefined;
+  readonly #options: DistributeOptions;
+  readonly #ready: readonly Omit<ReadyRange, 'readyMs'>[];
+  readonly #readyMs: Float64Array;
+  readonly #outputGradient: Float32Array;
+  #communicator: Communicator | undefined;
+  #exchange: GradientExchange | undefined;
+  #shardGradients: ShardGradients | undefined;
+  #plan: BucketPlan | undefined;
+  #stepsDone = 0;
+
+  /** Use `distribute`. */
+  constructor(model: Model, optimizer: Optimizer, world: World | undefined, options: DistributeOptions) {
+    this.model = model;
+    this.optimizer = optimizer;
+    this.#world = world;
+    this.#options = options;
+    this.#outputGradient = new Float32Array(model.maxBatch * sizeOf(model.outputShape));
+    const dry = measureBackward(model);
+    this.#ready = dry;
+    this.#readyMs = Float64Array.from(dry, ({ readyMs }) => readyMs);
+  }
+
+  get communicator(): Communicator {
+    return this.#communicator as Communicator;
+  }
+
+  get rank(): number {
+    return this.communicator.rank;
+  }
+
+  get size(): number {
+    return this.communicator.size;
+  }
+
+  /** Steps that are in the parameters. Set it after a checkpoint was loaded, the same at all ranks. */
+  get stepsDone(): number {
+    return this.#stepsDone;
+  }
+
+  set stepsDone(steps: number) {
+    this.#stepsDone = steps;
+  }
+
+  /** How the gradient is cut, and what other sizes would have left exposed. */
+  get plan(): BucketPlan {
+    return this.#plan as BucketPlan;
+  }
+
+  get exchangeName(): string {
+    return this.#exchange?.name ?? 'reproducible';
+  }
+
+  /** Whether all ranks do every step together. */
+  get synchronous(): boolean {
+    return this.#exchange?.weighting !== 'own';
+  }
+
+  /** Totals of the exchange since this communicator was adopted. */
+  exchangeTotals(): ExchangeTotals {
+    return this.#exchange?.totals() ?? { transferMs: 0, waitMs: 0, bytes: 0 };
+  }
+
+  /**
+   * Takes a communicator: all of its ranks call this. Those with fewer steps take parameters, optimizer and state of one that has most; then the
+   * exchange is made anew.
+   */
+  async adopt(communicator: Communicator): Promise<void> {
+    const first = this.#communicator === undefined;
+    const old = this.#communicator;
+    await this.#exchange?.close();
+    this.#exchange = undefined;
+    this.#shardGradients?.close();
+    this.#shardGradients = undefined;
+    this.#communicator = communicator;
+    if (old !== undefined && old !== communicator) old.close();
+    await this.#align(first);
+    const readyMs = Float64Array.from(this.#readyMs);
+    await communicator.allreduce(readyMs, 'max');
+    const ranges = this.#ready.map((range, i) => ({ ...range, readyMs: readyMs[i] }));
+    this.#plan = planBuckets(ranges, allreduceCost(communicator), this.#options.bucketBytes);
+    const { model, optimizer } = this;
+    const { parameters, gradients, ranges: tensors } = model;
+    const { device, exchange = allReduceExchange(), shards } = this.#options;
+    if (shards !== undefined) {
+      if (shards % communicator.size !== 0)
+        throw new RangeError(`${shards} shards cannot be shared by ${communicator.size} ranks evenly`);
+      this.#shardGradients = new ShardGradients(model, communicator, device, shards);
+    } else {
+      const { buckets } = this.#plan;
+      const context = { communicator, world: this.#world, device, parameters, gradients, ranges: tensors, buckets, optimizer };
+      this.#exchange = await exchange(context);
+    }
+  }
+
+  /** After RankLost: goes on with those who are left. All of them call it. @throws what `shrink` throws. */
+  async recover(): Promise<void> {
+    const begin = nowMs();
+    const { communicator } = this;
+    for (;;) {
+      try {
+        await this.adopt(await communicator.shrink());
+        break;
+      } catch (error) {
+        // Another one was lost meanwhile: shrink what shrink has given.
+        if (this.communicator === communicator || (error as { code?: string }).code !== 'COLL_PEER_LOST') throw error;
+        return this.recover();
+      }
+    }
+    this.#options.timeline?.add('recover', begin, nowMs(), this.#stepsDone);
+  }
+
+  /** Everybody takes the state of the rank that has done most steps; nothing moves when all are equal, unless it is the first time. */
+  async #align(first: boolean): Promise<void> {
+    const { communicator, model, optimizer } = this;
+    const steps = new Float64Array(communicator.size);
+    steps[communicator.rank] = first && this.#stepsDone === 0 ? -1 : this.#stepsDone;
+    await communicator.allgather(steps);
+    const most = Math.max(...steps);
+    const root = steps.indexOf(most);
+    if (most >= 0 && steps.every((one) => one === most)) return;
+    const counts = Float64Array.of(this.#stepsDone, optimizer.steps);
+    await communicator.broadcast(counts, root);
+    await communicator.broadcast(model.parameters, root);
+    if (optimizer.state.length > 0) await communicator.broadcast(optimizer.state, root);
+    if (model.state.length > 0) await communicator.broadcast(model.state, root);
+    [this.#stepsDone, optimizer.steps] = counts;
+  }
+
+  /** One step: forward, backward, exchange, update. @throws RankLost: nothing of the step was applied here; call `recover`. */
+  async step(input: StepInput): Promise<StepResult> {
+    const beginMs = nowMs();
+    const passes = this.#shardGradients === undefined ? this.#pass(input) : this.#shardPass(input, this.#shardGradients);
+    const { lossSum, correct, forwardMs } = passes;
+    const backwardEndMs = nowMs();
+    const exchanged = await this.#finish(input);
+    const exchangedMs = nowMs();
+    if (exchanged.updated === 'gradients') {
+      if (this.#options.maxNorm !== undefined) clipByGlobalNorm(this.model.gradients, this.#options.maxNorm);
+      this.optimizer.step(input.learningRate);
+    }
+    this.#stepsDone++;
+    const endMs = nowMs();
+    const buckets = this.#exchange?.times?.() ?? [];
+    const exposed = exposure(buckets, backwardEndMs, exchangedMs);
+    const times: StepTimes = {
+      totalMs: endMs - beginMs,
+      forwardMs,
+      backwardMs: backwardEndMs - beginMs - forwardMs,
+      ...exposed,
+      optimizerMs: endMs - exchangedMs,
+    };
+    this.#record(beginMs, backwardEndMs, exchangedMs, endMs, times, buckets);
+    return { step: this.#stepsDone, lossSum, correct, count: input.count, samples: exchanged.samples, times };
+  }
+
+  /** Brings parameters together that may have drifted apart (asynchronous modes, local steps). All ranks call it. */
+  async settle(): Promise<void> {
+    await this.#exchange?.settle?.();
+  }
+
+  /** Gives up the exchange, and the communicator. Idempotent. */
+  async close(): Promise<void> {
+    await this.#exchange?.close();
+    this.#shardGradients?.close();
+    this.#communicator?.close();
+  }
+
+  #pass(input: StepInput): Passed {
+    const { count, globalCount, learningRate } = input;
+    const exchange = this.#exchange as GradientExchange;
+    exchange.start({ step: this.#stepsDone, ownSamples: count, globalSamples: globalCount, learningRate });
+    const { buckets } = this.plan;
+    const passed = { lossSum: 0, correct: 0, forwardMs: 0 };
+    if (count === 0) {
+      if (this.#needsSums) throw new RangeError('batch norm over all ranks needs at least one sample at every rank');
+      this.model.gradients.fill(0);
+      for (const bucket of buckets) exchange.begin(bucket);
+      return passed;
+    }
+    const scale = exchange.weighting === 'global' ? 1 / globalCount : 1 / count;
+    const pieces = Math.min(count, Math.max(this.#options.accumulate ?? 1, Math.ceil(count / this.model.maxBatch)));
+    let next = 0;
+    for (let piece = 0; piece < pieces; piece++) {
+      const from = Math.floor((count * piece) / pieces);
+      const to = Math.floor((count * (piece + 1)) / pieces);
+      const last = piece === pieces - 1;
+      const onGradient = (start: number) => {
+        for (; next < buckets.length && buckets[next].from >= start; next++) exchange.begin(buckets[next]);
+      };
+      this.#samples(input, from, to, scale, passed, { accumulate: piece > 0, ...(last ? { onGradient } : {}) });
+    }
+    return passed;
+  }
+
+  /** Reproducible mode: each shard is a pass of its own, whose gradient and state are kept apart. */
+  #shardPass(input: StepInput, shards: ShardGradients): Passed {
+    const { count, globalCount, shardStarts } = input;
+    const passed = { lossSum: 0, correct: 0, forwardMs: 0 };
+    const starts = shardStarts ?? Array.from({ length: shards.own + 1 }, (_, i) => Math.floor((count * i) / shards.own));
+    for (let shard = 0; shard < shards.own; shard++) {
+      const [from, to] = [starts[shard], starts[shard + 1]];
+      shards.begin();
+      if (to > from) this.#samples(input, from, to, 1 / globalCount, passed, {});
+      else this.model.gradients.fill(0);
+      shards.keep(shard);
+    }
+    return passed;
+  }
+
+  #samples(
+    input: StepInput,
+    from: number,
+    to: number,
+    scale: number,
+    passed: Passed,
+    options: { accumulate?: boolean; onGradient?: (from: number) => void },
+  ): void {
+    const { model } = this;
+    const batch = to - from;
+    if (batch > model.maxBatch)
+      throw new RangeError(`a shard of ${batch} samples is larger than the model's maxBatch ${model.maxBatch}`);
+    const begin = nowMs();
+    const outputs = model.forward(input.inputs(from, to), batch, {
+      training: true,
+      step: this.#stepsDone,
+      ...(input.samples === undefined ? {} : { samples: input.samples.subarray(from, to) }),
+      ...(this.#needsSums ? { reduce: this.#sum } : {}),
+    });
+    const { lossSum, correct } = input.loss(outputs, from, to, this.#outputGradient, scale);
+    passed.forwardMs += nowMs() - begin;
+    passed.lossSum += lossSum;
+    passed.correct += correct;
+    model.backward(this.#outputGradient, options);
+  }
+
+  readonly #sum = (values: Float64Array) => this.communicator.allreduceSync(values, 'sum');
+
+  /** Batch norm over the batch of all ranks. In reproducible mode a shard is normalised by itself. */
+  get #needsSums(): boolean {
+    return this.model.state.length > 0 && this.size > 1 && this.#exchange?.weighting === 'global';
+  }
+
+  async #finish(input: StepInput): Promise<StepExchanged> {
+    if (this.#shardGradients === undefined) return (this.#exchange as GradientExchange).finish();
+    this.#shardGradients.reduce();
+    return { updated: 'gradients', samples: input.globalCount };
+  }
+
+  #record(
+    beginMs: number,
+    backwardEndMs: number,
+    exchangedMs: number,
+    endMs: number,
+    { forwardMs, waitMs }: StepTimes,
+    buckets: readonly BucketTimes[],
+  ): void {
+    const { timeline } = this.#options;
+    if (timeline === undefined) return;
+    const step = this.#stepsDone;
+    timeline.add('forward', beginMs, beginMs + forwardMs, step);
+    timeline.add('backward', beginMs + forwardMs, backwardEndMs, step);
+    timeline.add('wait', backwardEndMs, backwardEndMs + waitMs, step);
+    timeline.add('transfer', backwardEndMs + waitMs, exchangedMs, step);
+    timeline.add('optimizer', exchangedMs, endMs, step);
+    for (const { bucket, beganMs, metMs, endedMs } of buckets) {
+      timeline.add('bucket-wait', beganMs, metMs, step, bucket.index);
+      timeline.add('bucket-transfer', metMs, endedMs, step, bucket.index);
+    }
+  }
+}
+
+interface Passed {
+  lossSum: number;
+  correct: number;
+  forwardMs: number;
+}
+
+/** When each layer's gradient is final, from one dry pass over zeros: parameters and state stay as they are. */
+function measureBackward(model: Model): ReadyRange[] {
+  const inputs = new Float32Array(model.maxBatch * sizeOf(model.inputShape));
+  const gradient = new Float32Array(model.maxBatch * sizeOf(model.outputShape));
+  const state = model.state.slice();
+  let ranges: ReadyRange[] = [];
+  for (let turn = 0; turn < 2; turn++) {
+    ranges = [];
+    // Embeddings read their input as integers: zeros are zeros in both.
+    model.forward(inputs, model.maxBatch, { training: true });
+    const begin = nowMs();
+    model.backward(gradient, { onGradient: (from, to) => ranges.push({ from, to, readyMs: nowMs() - begin }) });
+  }
+  model.state.set(state);
+  return ranges;
+}
+
+/** What the communicator expects an all-reduce to take, ms. */
+function allreduceCost(communicator: Communicator): (bytes: number) => number {
+  return (bytes) => {
+    if (communicator.size === 1) return 0;
+    const { selection } = communicator.explain('allreduce', bytes);
+    const chosen = selection?.candidates.find(({ name }) => name === selection.algorithm.name);
+    return 1e3 * (chosen?.seconds ?? 3e-6);
+  };
+}
+
+/** How much of the time after backward was waiting, and how much of the transfer backward hid. */
+function exposure(
+  buckets: readonly BucketTimes[],
+  backwardEndMs: number,
+  exchangedMs: number,
+): Pick<StepTimes, 'waitMs' | 'transferMs' | 'hiddenMs'> {
+  const exposedMs = exchangedMs - backwardEndMs;
+  const late = (fromMs: number, toMs: number) => Math.max(0, toMs - Math.max(fromMs, backwardEndMs));
+  let waitMs = 0;
+  let hiddenMs = 0;
+  for (const { beganMs, metMs, endedMs } of buckets) {
+    waitMs += late(beganMs, metMs);
+    hiddenMs += endedMs - metMs - late(metMs, endedMs);
+  }
+  waitMs = Math.min(waitMs, exposedMs);
+  return { waitMs, transferMs: exposedMs - waitMs, hiddenMs };
+}
