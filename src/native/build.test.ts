@@ -150,6 +150,30 @@ describe('the addon build', () => {
     );
   });
 
+  it('builds an optional addon from a folder of its own, and leaves the usual one alone', () => {
+    const addon = { name: 'extra', libraries: [], packages: 'libextra-dev' };
+    mkdirSync(join(packageDir, 'native', 'extra'));
+    writeFileSync(join(packageDir, 'native', 'extra', 'answer.h'), '#define ANSWER 7\n');
+    writeFileSync(join(packageDir, 'native', 'extra', 'answer.c'), `#include "answer.h"\n${SOURCE}`);
+    const usual = ensureAddon(options);
+    const path = ensureAddon({ ...options, addon });
+    assert.match(path, /verbena-extra-/);
+    assert.equal(answerOf(path), 7);
+    assert.equal(answerOf(usual), 42);
+    assert.equal(ensureAddon({ ...options, addon }), path);
+    assert.equal(compiles(), 2);
+  });
+
+  it('names the package to install when the library of an optional addon is missing', () => {
+    const addon = { name: 'extra', libraries: ['-lno-such-library'], packages: 'libextra-dev' };
+    mkdirSync(join(packageDir, 'native', 'extra'));
+    writeFileSync(join(packageDir, 'native', 'extra', 'extra.c'), '#include <no/such/library.h>\n');
+    const missing = { code: 'VERBENA_NO_LIBRARY', message: /addon for extra.*apt-get install libextra-dev/ };
+    assert.throws(() => ensureAddon({ ...options, addon }), missing);
+    writeFileSync(join(packageDir, 'native', 'extra', 'extra.c'), 'int extra;\n');
+    assert.throws(() => ensureAddon({ ...options, addon }), missing);
+  });
+
   it("shows the compiler's first lines when the sources do not compile", () => {
     writeFileSync(join(packageDir, 'native', 'answer.c'), 'int main( {\n');
     assert.throws(() => ensureAddon(options), { code: 'VERBENA_COMPILE_FAILED', message: /answer\.c:1:.*error/ });

@@ -34,7 +34,12 @@ const LIBRARIES = ['-lm', '-ldl', '-lrt'];
 
 /** Why the addon cannot be had. `code` is stable. */
 export class AddonError extends Error {
-  readonly code: 'VERBENA_NO_COMPILER' | 'VERBENA_COMPILE_FAILED' | 'VERBENA_UNSUPPORTED_PLATFORM' | 'VERBENA_NO_BUILD_DIRECTORY';
+  readonly code:
+    | 'VERBENA_NO_COMPILER'
+    | 'VERBENA_COMPILE_FAILED'
+    | 'VERBENA_UNSUPPORTED_PLATFORM'
+    | 'VERBENA_NO_BUILD_DIRECTORY'
+    | 'VERBENA_NO_LIBRARY';
 
   constructor(code: AddonError['code'], message: string) {
     super(message);
@@ -43,7 +48,18 @@ export class AddonError extends Error {
   }
 }
 
+/** An addon of its own for a library that not every machine has: its sources are native/<name>/*.c, and it is built when it is asked for. */
+export interface OptionalAddon {
+  readonly name: string;
+  /** Linker flags. */
+  readonly libraries: readonly string[];
+  /** Debian packages that provide headers and library. */
+  readonly packages: string;
+}
+
 export interface BuildOptions {
+  /** Which addon. Default: Verbena's own. */
+  addon?: OptionalAddon;
   /** The package's root directory. Default: the package this file belongs to. */
   packageDir?: string;
   /** Environment to read CC, HOME and XDG_CACHE_HOME from, and to run the compiler in. Default: process.env. */
@@ -63,21 +79,30 @@ function findPackageDir(): string {
   return dir;
 }
 
-/** C sources of the addon, in a stable order: every .c file directly in native/. */
-function sourceFiles(packageDir: string): string[] {
-  const dir = join(packageDir, 'native');
+/** The one header of native/ that optional addons use too. */
+const SHARED_HEADER = 'uv.h';
+
+function sourceDirectory(packageDir: string, addon: OptionalAddon | undefined): string {
+  return join(packageDir, 'native', addon?.name ?? '');
+}
+
+/** C sources of the addon, in a stable order: every .c file directly in native/, or in the folder of an optional addon. */
+function sourceFiles(packageDir: string, addon: OptionalAddon | undefined): string[] {
+  const dir = sourceDirectory(packageDir, addon);
   const names = readdirSync(dir).filter((name) => name.endsWith('.c'));
   return names.sort().map((name) => join(dir, name));
 }
 
-/** Hash of the C sources, headers and flags, as 16 hex digits. Reads every file in native/. */
-export function hashSources(packageDir = findPackageDir()): string {
+/** Hash of the C sources, headers and flags, as 16 hex digits. Reads every file in the addon's folder. */
+export function hashSources(packageDir = findPackageDir(), addon?: OptionalAddon): string {
   const { createHash } = require('node:crypto') as typeof import('node:crypto');
-  const hash = createHash('sha256').update([...COMPILE_FLAGS, ...LINK_FLAGS, ...LIBRARIES].join(' '));
-  const dir = join(packageDir, 'native');
+  const libraries = addon?.libraries ?? LIBRARIES;
+  const hash = createHash('sha256').update([...COMPILE_FLAGS, ...LINK_FLAGS, ...libraries].join(' '));
+  const dir = sourceDirectory(packageDir, addon);
   for (const name of readdirSync(dir).sort()) {
     if (/\.[ch]$/.test(name)) hash.update(`\0${name}\0`).update(readFileSync(join(dir, name)));
   }
+  if (addon !== undefined) hash.update(readIfThere(join(packageDir, 'native', SHARED_HEADER)) ?? '');
   return hash.digest('hex').slice(0, 16);
 }
 
@@ -89,7 +114,8 @@ function readIfThere(file: string): string | undefined {
   }
 }
 
-function sourceHash(packageDir: string): string {
+function sourceHash(packageDir: string, addon: OptionalAddon | undefined): string {
+  if (addon !== undefined) return hashSources(packageDir, addon);
   const recorded = existsSync(join(packageDir, '.git')) ? undefined : readIfThere(join(packageDir, 'dist', 'native.sha256'));
   return recorded ?? hashSources(packageDir);
 }
@@ -126,7 +152,7 @@ function checkPlatform(): void {
   }
 }
 
-export interface CompileOptions extends Pick<BuildOptions, 'packageDir' | 'env'> {
+export interface CompileOptions extends Pick<BuildOptions, 'packageDir' | 'env' | 'addon'> {
   /** Flags after the usual ones, e.g. sanitizers. Default: none. */
   flags?: readonly string[];
 }
@@ -141,9 +167,10 @@ function objectFiles(sources: readonly string[], directory: string, compiler: re
   const native = dirname(sources[0]);
   for (const name of readdirSync(native).sort())
     if (name.endsWith('.h')) common.update(name).update(readFileSync(join(native, name)));
+  common.update(readIfThere(join(dirname(native), SHARED_HEADER)) ?? '');
   return sources.map((source) => {
     const hash = common.copy().update(readFileSync(source)).digest('hex').slice(0, 16);
-    return join(directory, `${basename(source, '.c')}-${hash}.o`);
+    return join(directory, `${basename(dirname(source))}-${basename(source, '.c')}-${hash}.o`);
   });
 }
 
@@ -153,7 +180,7 @@ function objectFiles(sources: readonly string[], directory: string, compiler: re
  * Throws AddonError VERBENA_NO_COMPILER or VERBENA_COMPILE_FAILED.
  */
 export function compileAddon(output: string, options: CompileOptions = {}): void {
-  const { packageDir = findPackageDir(), env = process.env, flags = [] } = options;
+  const { packageDir = findPackageDir(), env = process.env, flags = [], addon } = options;
   const [cc, ...ccArguments] = (env['CC'] || 'cc').split(/\s+/);
   const { spawnSync } = require('node:child_process') as typeof import('node:child_process');
   const headers = require('node-api-headers') as { include_dir: string };
@@ -164,11 +191,11 @@ export function compileAddon(output: string, options: CompileOptions = {}): void
   const compiler = [cc, ...ccArguments, ...COMPILE_FLAGS, ...flags, ...includes, '-c'];
   const run = (command: string, args: readonly string[], input?: string) => {
     const result = spawnSync(command, args, { env, encoding: 'utf8', input, stdio: ['pipe', 'pipe', 'pipe'] });
-    if (result.error || result.status !== 0) throw compileError(cc, result);
+    if (result.error || result.status !== 0) throw compileError(cc, result, addon);
   };
   try {
     mkdirSync(directory, { recursive: true });
-    const sources = sourceFiles(packageDir);
+    const sources = sourceFiles(packageDir, addon);
     const objects = objectFiles(sources, directory, compiler);
     const missing = sources.flatMap((source, i) => (existsSync(objects[i]) ? [] : [{ source, object: objects[i] }]));
     // xargs starts one compiler per source, as many at once as there are CPUs. The largest sources take longest: they come first.
@@ -183,7 +210,7 @@ export function compileAddon(output: string, options: CompileOptions = {}): void
       );
     }
     for (const { object } of missing) renameSync(made(object), object);
-    run(cc, [...ccArguments, ...LINK_FLAGS, ...flags, '-o', partial, ...objects, ...LIBRARIES]);
+    run(cc, [...ccArguments, ...LINK_FLAGS, ...flags, '-o', partial, ...objects, ...(addon?.libraries ?? LIBRARIES)]);
     renameSync(partial, output);
     if (keeps) removeFormer(directory, objects);
   } finally {
@@ -202,7 +229,7 @@ function removeFormer(directory: string, current: readonly string[]): void {
   }
 }
 
-function compileError(cc: string, result: SpawnSyncReturns<string>): AddonError {
+function compileError(cc: string, result: SpawnSyncReturns<string>, addon: OptionalAddon | undefined): AddonError {
   const code = (result.error as NodeJS.ErrnoException | undefined)?.code;
   // 126 and 127: xargs could not start the compiler.
   if (code === 'ENOENT' || code === 'EACCES' || result.status === 126 || result.status === 127) {
@@ -214,6 +241,12 @@ function compileError(cc: string, result: SpawnSyncReturns<string>): AddonError 
   }
   const output =
     result.error?.message ?? (result.stderr.trim() || `${cc} ended with ${result.signal ?? `status ${result.status}`}`);
+  if (addon !== undefined && /fatal error: .*\.h: No such file|cannot find -l/.test(output)) {
+    return new AddonError(
+      'VERBENA_NO_LIBRARY',
+      `verbena's addon for ${addon.name} needs headers and library that are not installed: apt-get install ${addon.packages}`,
+    );
+  }
   const lines = output.split('\n').slice(0, 12).join('\n');
   const hint = /fatal error: .*\.h: No such file/.test(output) ? ' (apt-get install libc6-dev provides the C headers)' : '';
   return new AddonError('VERBENA_COMPILE_FAILED', `verbena could not compile its addon with '${cc}'${hint}:\n${lines}`);
@@ -222,15 +255,15 @@ function compileError(cc: string, result: SpawnSyncReturns<string>): AddonError 
 /**
  * Path of an addon that matches the sources, compiled now if there is none. Any number of processes may call this at once:
  * one compiles, the others wait for it. Blocks the calling thread (a second or two when it compiles).
- * Throws AddonError; its `code` says which of the four reasons it is.
+ * Throws AddonError; its `code` says which of the reasons it is.
  */
 export function ensureAddon(options: BuildOptions = {}): string {
-  const { packageDir = findPackageDir(), env = process.env, prebuilds = true } = options;
-  const hash = sourceHash(packageDir);
+  const { packageDir = findPackageDir(), env = process.env, prebuilds = true, addon } = options;
+  const hash = sourceHash(packageDir, addon);
   const prebuild = prebuildPath(packageDir);
-  if (prebuilds && readIfThere(`${prebuild}.hash`) === hash && existsSync(prebuild)) return prebuild;
+  if (addon === undefined && prebuilds && readIfThere(`${prebuild}.hash`) === hash && existsSync(prebuild)) return prebuild;
 
-  const name = `verbena-${process.arch}-${hash}.node`;
+  const name = `verbena-${addon === undefined ? '' : `${addon.name}-`}${process.arch}-${hash}.node`;
   const directories = outputDirectories(packageDir, env);
   const usable = ({ dir, private: mustBePrivate }: (typeof directories)[number]) => !mustBePrivate || isPrivate(dir);
   const built = directories.find((candidate) => existsSync(join(candidate.dir, name)) && usable(candidate));
@@ -247,7 +280,7 @@ export function ensureAddon(options: BuildOptions = {}): string {
         `${output}.lock`,
         () => (existsSync(output) ? output : undefined),
         () => {
-          compileAddon(output, { packageDir, env });
+          compileAddon(output, { packageDir, env, ...(addon && { addon }) });
           return output;
         },
       );

@@ -6,7 +6,7 @@
  * one built with sanitizers.
  */
 import type { Addon } from './addon.js';
-import { ensureAddon, prebuildPath } from './build.js';
+import { ensureAddon, type OptionalAddon, prebuildPath } from './build.js';
 
 let loaded: Addon | undefined;
 let loadedPath: string | undefined;
@@ -47,4 +47,21 @@ export function loadAddon(): Addon {
 export function addonPath(): string {
   loadAddon();
   return loadedPath as string;
+}
+
+const optional = new Map<string, object>();
+
+/**
+ * Opens an addon that only some machines can have, once per thread; `VERBENA_ADDON_<NAME>` names a shared object to use as it is. Throws AddonError:
+ * VERBENA_NO_LIBRARY names the packages to install.
+ */
+export function loadOptionalAddon<T extends object>(addon: OptionalAddon): T {
+  let exports = optional.get(addon.name);
+  if (exports === undefined) {
+    const holder = { exports: {} };
+    process.dlopen(holder, process.env[`VERBENA_ADDON_${addon.name.toUpperCase()}`] || ensureAddon({ addon }));
+    exports = holder.exports;
+    optional.set(addon.name, exports);
+  }
+  return exports as T;
 }
