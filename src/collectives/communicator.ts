@@ -15,27 +15,18 @@
 
 import type { World } from '../launch/index.js';
 import type { Collective } from '../schedule/schedule.js';
-import { countsSplit, evenSplit } from '../schedule/split.js';
-import type { Shape } from './algorithm.js';
-import {
-  type ElementType,
-  elementType,
-  movedType,
-  type Reduction,
-  reductionCode,
-  typeCode,
-  type UserReduction,
-  type Vector,
-} from './element.js';
+import type { ElementType, Reduction, UserReduction, Vector } from './element.js';
 import { CollectiveError } from './errors.js';
 import { type Exchange, exchangeAll, parse, pause } from './exchange.js';
+import type { CallCounters, Executor, Runnable, RunTimes } from './executor.js';
+import { HostExecutor } from './host-executor.js';
 import { LOCAL_MACHINE } from './local-machine.js';
 import type { Machine } from './machine.js';
-import { type Override, parseOverride } from './override.js';
-import { type Selection, selectAlgorithm } from './selection.js';
-import { type BoundSchedule, bindSchedule } from './shared-memory/bound-schedule.js';
-import { AT, type CallBuffer, type Method } from './shared-memory/call.js';
-import { type Call, SharedMemoryExecutor } from './shared-memory/executor.js';
+import { parseOverride } from './override.js';
+import { type Plan, Planner } from './plan.js';
+import { type Counts, invalid, type PairCounts, type Request, Requests } from './request.js';
+import type { Selection } from './selection.js';
+import type { Method } from './shared-memory/call.js';
 import { type CallWaits, nextKey, Surroundings } from './surroundings.js';
 
 export interface CommunicatorOptions {
@@ -70,17 +61,9 @@ export interface CollectiveOptions {
   readonly type?: ElementType;
 }
 
-/** What calls of this rank moved. */
-export interface CallCounters {
-  readonly bytesSent: number;
-  readonly bytesAccessed: number;
-  readonly messages: number;
-}
-
 /** A call set up once and run often (persistent form). The same at all ranks. */
 export class PreparedCall {
-  readonly #executor: SharedMemoryExecutor;
-  readonly #call: Call;
+  readonly #runnable: Runnable;
   readonly #timeoutMs: number;
   readonly #waits: CallWaits | undefined;
   /** Why this algorithm. */
@@ -88,9 +71,8 @@ export class PreparedCall {
   readonly selection: Selection | undefined;
 
   /** @internal */
-  constructor(executor: SharedMemoryExecutor, call: Call, timeoutMs: number, waits: CallWaits | undefined, plan: Plan) {
-    this.#executor = executor;
-    this.#call = call;
+  constructor(runnable: Runnable, timeoutMs: number, waits: CallWaits | undefined, plan: Plan) {
+    this.#runnable = runnable;
     this.#timeoutMs = timeoutMs;
     this.#waits = waits;
     this.method = plan.method;
@@ -99,20 +81,24 @@ export class PreparedCall {
 
   /** From now on runs note their times. */
   measure(): void {
-    this.#call.block[AT.timed] = 1;
+    this.#runnable.measure();
   }
 
   /** Of the last run, once `measure` was called: when it began, when all ranks had entered, and when it ended; ms of `process.hrtime`. */
-  get times(): { readonly beganMs: number; readonly metMs: number; readonly endedMs: number } {
-    const [beganMs, metMs, endedMs] = this.#call.block.subarray(AT.times, AT.times + 3);
-    return { beganMs, metMs, endedMs };
+  get times(): RunTimes {
+    return this.#runnable.times;
   }
 
-  /** On the executor's thread. */
+  /** Under way. */
+  get running(): boolean {
+    return this.#runnable.running;
+  }
+
+  /** Beside the caller: the event loop stays free. */
   async run(options: CollectiveOptions = {}): Promise<void> {
     const slot = this.#waits?.enter() ?? -1;
     try {
-      await this.#executor.run(this.#call, options.timeoutMs ?? this.#timeoutMs, options.signal);
+      await this.#runnable.run(options.timeoutMs ?? this.#timeoutMs, options.signal);
     } finally {
       this.#waits?.leave(slot);
     }
@@ -121,51 +107,16 @@ export class PreparedCall {
   /** On this thread. */
   runSync(timeoutMs = this.#timeoutMs): void {
     if (this.#waits === undefined) {
-      this.#executor.runSync(this.#call, timeoutMs);
+      this.#runnable.runSync(timeoutMs);
       return;
     }
     const slot = this.#waits.enter();
     try {
-      this.#executor.runSync(this.#call, timeoutMs);
+      this.#runnable.runSync(timeoutMs);
     } finally {
       this.#waits.leave(slot);
     }
   }
-}
-
-/** What a collective is asked to do; one of these describes every call. */
-interface Request {
-  readonly collective: Collective;
-  /** User buffers in the order of the contract; undefined where this rank has none. */
-  readonly buffers: readonly (Vector | undefined)[];
-  /** Elements that chunks are cut from. */
-  readonly count: number;
-  readonly type: ElementType;
-  readonly reduction?: Reduction;
-  readonly root?: number;
-  /** v-forms: elements of each chunk, for each user buffer; undefined: even. */
-  readonly counts?: readonly (readonly number[] | undefined)[];
-  readonly shards?: number;
-  /** Only these algorithms can do it. */
-  readonly only?: string;
-}
-
-/** Up to this many bytes a call fits into the entry slots. */
-const SLOT_BYTES = 4064;
-const IN_SLOTS: ReadonlySet<Collective> = new Set([
-  'allreduce',
-  'reduce-scatter',
-  'all-gather',
-  'broadcast',
-  'reduce',
-  'barrier',
-]);
-const MOST_PLANS = 512;
-
-interface Plan {
-  readonly method: Method;
-  readonly selection: Selection | undefined;
-  readonly bound: BoundSchedule | undefined;
 }
 
 /** Where a communicator comes from. */
@@ -184,19 +135,18 @@ export class Communicator {
   readonly lastCompleted: number | undefined;
   /** After `shrink` or `split`: the ranks the members had before. */
   readonly members: readonly number[];
-  readonly #executor: SharedMemoryExecutor;
+  readonly #executor: Executor;
+  readonly #requests: Requests;
+  readonly #planner: Planner;
   readonly #surroundings: Surroundings | undefined;
   readonly #options: CommunicatorOptions;
-  readonly #override: Override | undefined;
-  readonly #machine: Machine;
-  readonly #plans = new Map<string, Plan>();
   readonly #prepared = new WeakMap<Vector, { readonly key: string; readonly call: PreparedCall }>();
   readonly #barrier: PreparedCall;
   #children = 0;
 
   private constructor(
     options: CommunicatorOptions,
-    executor: SharedMemoryExecutor,
+    executor: Executor,
     members: readonly number[],
     lastCompleted: number | undefined,
     surroundings: Surroundings | undefined,
@@ -208,10 +158,16 @@ export class Communicator {
     this.lastCompleted = lastCompleted;
     this.#options = options;
     this.#executor = executor;
+    this.#requests = new Requests(options.rank, options.size);
     const wanted = options.algorithms ?? process.env['VERBENA_ALGORITHMS'];
-    this.#override = wanted === undefined ? undefined : parseOverride(wanted);
-    this.#machine = options.machine ?? LOCAL_MACHINE;
-    this.#barrier = this.#prepare({ collective: 'barrier', buffers: [], count: 0, type: 'u8' });
+    this.#planner = new Planner({
+      size: options.size,
+      kind: executor.kind,
+      machine: options.machine ?? LOCAL_MACHINE,
+      override: wanted === undefined ? undefined : parseOverride(wanted),
+      topology: undefined,
+    });
+    this.#barrier = this.#prepare(this.#requests.barrier());
   }
 
   /**
@@ -237,16 +193,16 @@ export class Communicator {
     if (!Number.isInteger(size) || size < 1 || size > 1024) throw invalid(`size must be 1 to 1024, got ${size}`);
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) throw invalid(`rank must be 0 to ${size - 1}, got ${rank}`);
     const { isDead, members = Array.from({ length: size }, (_, r) => r), lastCompleted, surroundings } = origin;
-    const executor = await SharedMemoryExecutor.open(rank, size, exchange, key, { timeoutMs: createTimeoutMs, isDead });
+    const executor = await HostExecutor.open(rank, size, exchange, key, { timeoutMs: createTimeoutMs, isDead });
     return new Communicator(options, executor, members, lastCompleted, surroundings);
   }
 
   /** Every rank ends with the combination of all. */
   async allreduce(data: Vector, op: Reduction | UserReduction = 'sum', options: CollectiveOptions = {}): Promise<void> {
-    if (typeof op !== 'function') return this.#run(this.#reducing('allreduce', data, op, options), options);
-    const all = this.#space(data);
+    if (typeof op !== 'function') return this.#run(this.#requests.reducing('allreduce', data, op, options.type), options);
+    const all = this.#requests.space(data);
     await this.allgather(all, options);
-    this.#fold(data, all, op);
+    this.#requests.fold(data, all, op);
   }
 
   allreduceSync(data: Vector, op: Reduction | UserReduction = 'sum', options: CollectiveOptions = {}): void {
@@ -254,35 +210,35 @@ export class Communicator {
       this.#quick('allreduce', data, op, 0, options);
       return;
     }
-    const all = this.#space(data);
+    const all = this.#requests.space(data);
     this.allgatherSync(all, options);
-    this.#fold(data, all, op);
+    this.#requests.fold(data, all, op);
   }
 
   /** Rank r ends with part r of the combination (the first n mod size parts have one element more); returns it. The rest is destroyed. */
   async reduceScatter<V extends Vector>(data: V, op: Reduction = 'sum', options: CollectiveOptions & Counts = {}): Promise<V> {
-    await this.#run(this.#reducing('reduce-scatter', data, op, options, 0, options.counts), options);
-    return this.part(data, options.counts);
+    await this.#run(this.#requests.reducing('reduce-scatter', data, op, options.type, 0, options.counts), options);
+    return this.#requests.part(data, options.counts);
   }
 
   reduceScatterSync<V extends Vector>(data: V, op: Reduction = 'sum', options: CollectiveOptions & Counts = {}): V {
-    this.#runSync(this.#reducing('reduce-scatter', data, op, options, 0, options.counts), options);
-    return this.part(data, options.counts);
+    this.#runSync(this.#requests.reducing('reduce-scatter', data, op, options.type, 0, options.counts), options);
+    return this.#requests.part(data, options.counts);
   }
 
   /** Rank r brings part r of `data`; all end with all parts. */
   async allgather(data: Vector, options: CollectiveOptions & Counts = {}): Promise<void> {
-    return this.#run(this.#moving('all-gather', data, 0, options.counts), options);
+    return this.#run(this.#requests.moving('all-gather', data, 0, options.counts), options);
   }
 
   allgatherSync(data: Vector, options: CollectiveOptions & Counts = {}): void {
     if (options.counts === undefined) this.#quick('all-gather', data, undefined, 0, options);
-    else this.#runSync(this.#moving('all-gather', data, 0, options.counts), options);
+    else this.#runSync(this.#requests.moving('all-gather', data, 0, options.counts), options);
   }
 
   /** All end with what the root has. */
   async broadcast(data: Vector, root = 0, options: CollectiveOptions = {}): Promise<void> {
-    return this.#run(this.#moving('broadcast', data, root), options);
+    return this.#run(this.#requests.moving('broadcast', data, root), options);
   }
 
   broadcastSync(data: Vector, root = 0, options: CollectiveOptions = {}): void {
@@ -291,7 +247,7 @@ export class Communicator {
 
   /** The root ends with the combination; elsewhere `data` is destroyed. */
   async reduce(data: Vector, op: Reduction = 'sum', root = 0, options: CollectiveOptions = {}): Promise<void> {
-    return this.#run(this.#reducing('reduce', data, op, options, root), options);
+    return this.#run(this.#requests.reducing('reduce', data, op, options.type, root), options);
   }
 
   reduceSync(data: Vector, op: Reduction = 'sum', root = 0, options: CollectiveOptions = {}): void {
@@ -300,47 +256,47 @@ export class Communicator {
 
   /** The root's `output` becomes the inputs one after the other. All inputs are equally long, or as long as `counts` says. */
   async gather(input: Vector, output: Vector | undefined, root = 0, options: CollectiveOptions & Counts = {}): Promise<void> {
-    return this.#run(this.#rooted('gather', input, output, root, options.counts), options);
+    return this.#run(this.#requests.rooted('gather', input, output, root, options.counts), options);
   }
 
   gatherSync(input: Vector, output: Vector | undefined, root = 0, options: CollectiveOptions & Counts = {}): void {
-    this.#runSync(this.#rooted('gather', input, output, root, options.counts), options);
+    this.#runSync(this.#requests.rooted('gather', input, output, root, options.counts), options);
   }
 
   /** Part r of the root's `input` goes to the `output` of rank r. */
   async scatter(input: Vector | undefined, output: Vector, root = 0, options: CollectiveOptions & Counts = {}): Promise<void> {
-    return this.#run(this.#rooted('scatter', input, output, root, options.counts), options);
+    return this.#run(this.#requests.rooted('scatter', input, output, root, options.counts), options);
   }
 
   scatterSync(input: Vector | undefined, output: Vector, root = 0, options: CollectiveOptions & Counts = {}): void {
-    this.#runSync(this.#rooted('scatter', input, output, root, options.counts), options);
+    this.#runSync(this.#requests.rooted('scatter', input, output, root, options.counts), options);
   }
 
   /** Part d of `input` goes to rank d, part s of `output` comes from rank s. Parts are equal, or as `sendCounts` and `receiveCounts` say. */
   async alltoall(input: Vector, output: Vector, options: CollectiveOptions & PairCounts = {}): Promise<void> {
-    return this.#run(this.#exchanging(input, output, options), options);
+    return this.#run(this.#requests.exchanging(input, output, options), options);
   }
 
   alltoallSync(input: Vector, output: Vector, options: CollectiveOptions & PairCounts = {}): void {
-    this.#runSync(this.#exchanging(input, output, options), options);
+    this.#runSync(this.#requests.exchanging(input, output, options), options);
   }
 
   /** Rank r ends with the combination of ranks 0 .. r. */
   async scan(data: Vector, op: Exclude<Reduction, 'avg'> = 'sum', options: CollectiveOptions = {}): Promise<void> {
-    return this.#run(this.#reducing('scan', data, op, options), options);
+    return this.#run(this.#requests.reducing('scan', data, op, options.type), options);
   }
 
   scanSync(data: Vector, op: Exclude<Reduction, 'avg'> = 'sum', options: CollectiveOptions = {}): void {
-    this.#runSync(this.#reducing('scan', data, op, options), options);
+    this.#runSync(this.#requests.reducing('scan', data, op, options.type), options);
   }
 
   /** Sends `input` to the rank `distance` ahead, takes `output` from the one behind (cyclic). */
   async sendrecv(input: Vector, output: Vector, distance = 1, options: CollectiveOptions = {}): Promise<void> {
-    return this.#run(this.#shifting(input, output, distance), options);
+    return this.#run(this.#requests.shifting(input, output, distance), options);
   }
 
   sendrecvSync(input: Vector, output: Vector, distance = 1, options: CollectiveOptions = {}): void {
-    this.#runSync(this.#shifting(input, output, distance), options);
+    this.#runSync(this.#requests.shifting(input, output, distance), options);
   }
 
   /** Nobody leaves before everybody has entered. */
@@ -363,28 +319,28 @@ export class Communicator {
     op: Reduction = 'sum',
     options: CollectiveOptions = {},
   ): Promise<void> {
-    return this.#run(this.#sharded(own, output, shards, op, options), options);
+    return this.#run(this.#requests.sharded(own, output, shards, op, options.type), options);
   }
 
   allreduceShardsSync(own: Vector, output: Vector, shards: number, op: Reduction = 'sum', options: CollectiveOptions = {}): void {
-    this.#runSync(this.#sharded(own, output, shards, op, options), options);
+    this.#runSync(this.#requests.sharded(own, output, shards, op, options.type), options);
   }
 
   /** An all-reduce of this vector set up once. The vector's memory must stay where it is. */
   prepareAllreduce(data: Vector, op: Reduction = 'sum', options: Pick<CollectiveOptions, 'type'> = {}): PreparedCall {
-    return this.#prepare(this.#reducing('allreduce', data, op, options));
+    return this.#prepare(this.#requests.reducing('allreduce', data, op, options.type));
   }
 
   prepareBroadcast(data: Vector, root = 0): PreparedCall {
-    return this.#prepare(this.#moving('broadcast', data, root));
+    return this.#prepare(this.#requests.moving('broadcast', data, root));
   }
 
   prepareAllgather(data: Vector): PreparedCall {
-    return this.#prepare(this.#moving('all-gather', data, 0));
+    return this.#prepare(this.#requests.moving('all-gather', data, 0));
   }
 
   prepareAlltoall(input: Vector, output: Vector): PreparedCall {
-    return this.#prepare(this.#exchanging(input, output, {}));
+    return this.#prepare(this.#requests.exchanging(input, output, {}));
   }
 
   /** Totals over all calls of this rank. */
@@ -394,13 +350,12 @@ export class Communicator {
 
   /** Part r of a vector, r this rank's number. */
   part<V extends Vector>(data: V, counts?: readonly number[]): V {
-    const split = counts === undefined ? evenSplit(data.length, this.size) : countsSplit(counts);
-    return data.subarray(split.offset(this.rank), split.offset(this.rank + 1)) as V;
+    return this.#requests.part(data, counts);
   }
 
   /** What would run for a vector of this many bytes, and why. `selection` is undefined where the call fits into the entry slots. */
   explain(collective: Collective, bytes: number): { readonly method: Method; readonly selection: Selection | undefined } {
-    const { method, selection } = this.#plan({ collective, buffers: [], count: bytes, type: 'u8' });
+    const { method, selection } = this.#planner.plan({ collective, buffers: [], count: bytes, type: 'u8' });
     return { method, selection };
   }
 
@@ -502,117 +457,6 @@ export class Communicator {
     this.close();
   }
 
-  // ---- from calls to requests ----
-
-  #reducing(
-    collective: Collective,
-    data: Vector,
-    reduction: Reduction,
-    options: Pick<CollectiveOptions, 'type'>,
-    root = 0,
-    counts?: readonly number[],
-  ): Request {
-    if (collective === 'scan' && reduction === 'avg') throw invalid('a scan has no average');
-    const type = elementType(data, options.type);
-    this.#checkCounts(counts, data.length);
-    return { collective, buffers: [data], count: data.length, type, reduction, root, counts: [counts] };
-  }
-
-  #moving(collective: Collective, data: Vector, root: number, counts?: readonly number[]): Request {
-    this.#checkCounts(counts, data.length);
-    return { collective, buffers: [data], count: data.length, type: movedType(data), root, counts: [counts] };
-  }
-
-  #rooted(
-    collective: 'gather' | 'scatter',
-    input: Vector | undefined,
-    output: Vector | undefined,
-    root: number,
-    counts?: readonly number[],
-  ): Request {
-    const [part, whole] = collective === 'gather' ? [input, output] : [output, input];
-    if (part === undefined) throw invalid(`${collective} needs the part of this rank`);
-    const count = counts === undefined ? part.length * this.size : counts.reduce((sum, n) => sum + n, 0);
-    this.#checkCounts(counts, count);
-    if (counts !== undefined && part.length !== counts[this.rank]) {
-      throw invalid(`this rank's part has ${part.length} elements, counts says ${counts[this.rank]}`);
-    }
-    if (this.rank === root && whole?.length !== count) {
-      throw invalid(`the root of a ${collective} needs a vector of ${count} elements, got ${whole?.length ?? 'none'}`);
-    }
-    const at = this.rank === root ? whole : undefined;
-    const buffers = collective === 'gather' ? [part, at] : [at, part];
-    return { collective, buffers, count, type: movedType(part), root, counts: [counts, counts] };
-  }
-
-  #exchanging(input: Vector, output: Vector, { sendCounts, receiveCounts }: PairCounts): Request {
-    if ((sendCounts === undefined) !== (receiveCounts === undefined))
-      throw invalid('give sendCounts and receiveCounts, or neither');
-    const request = { collective: 'all-to-all' as const, buffers: [input, output], type: movedType(input) };
-    if (sendCounts === undefined) {
-      if (input.length !== output.length || input.length % this.size !== 0) {
-        throw invalid(
-          `all-to-all needs two vectors of the same length, a multiple of ${this.size}: ${input.length}, ${output.length}`,
-        );
-      }
-      return { ...request, count: input.length };
-    }
-    this.#checkCounts(sendCounts, input.length);
-    this.#checkCounts(receiveCounts, output.length);
-    return { ...request, count: 0, counts: [sendCounts, receiveCounts], only: 'pairwise' };
-  }
-
-  #shifting(input: Vector, output: Vector, distance: number): Request {
-    if (input.length !== output.length) throw invalid(`sendrecv needs vectors of one length: ${input.length}, ${output.length}`);
-    const root = ((distance % this.size) + this.size) % this.size;
-    return { collective: 'send-receive', buffers: [input, output], count: input.length, type: movedType(input), root };
-  }
-
-  #sharded(own: Vector, output: Vector, shards: number, reduction: Reduction, options: CollectiveOptions): Request {
-    if (!Number.isInteger(shards / this.size) || shards < 1) {
-      throw invalid(`shards must be a multiple of the ${this.size} ranks, got ${shards}`);
-    }
-    const n = output.length;
-    if (own.length !== (n * shards) / this.size) {
-      throw invalid(`this rank brings ${shards / this.size} vectors of ${n} elements, got ${own.length} elements`);
-    }
-    const part = evenSplit(n, this.size);
-    const one = Array.from({ length: this.size }, (_, c) => part.offset(c + 1) - part.offset(c));
-    const counts = Array.from({ length: shards }, () => one).flat();
-    const type = elementType(own, options.type);
-    return {
-      collective: 'sharded-allreduce',
-      buffers: [own, output],
-      count: n * shards,
-      type,
-      reduction,
-      shards,
-      counts: [counts, counts],
-    };
-  }
-
-  #checkCounts(counts: readonly number[] | undefined, elements: number): void {
-    if (counts === undefined) return;
-    const total = counts.reduce((sum, n) => sum + n, 0);
-    if (counts.length !== this.size || total !== elements) {
-      throw invalid(`counts must be ${this.size} numbers that add up to ${elements}: [${counts.join(', ')}]`);
-    }
-  }
-
-  /** Room for everybody's vector, with one's own in its place. */
-  #space(data: Vector): Vector {
-    const make = data.constructor as new (length: number) => Vector;
-    const all = new make(data.length * this.size);
-    all.set(data as never, data.length * this.rank);
-    return all;
-  }
-
-  #fold(data: Vector, all: Vector, op: UserReduction): void {
-    const n = data.length;
-    data.set(all.subarray(0, n) as never);
-    for (let r = 1; r < this.size; r++) op(data, all.subarray(r * n, (r + 1) * n));
-  }
-
   // ---- from requests to calls ----
 
   /** The usual case, a vector that comes again: its call is kept with it. */
@@ -627,7 +471,9 @@ export class Communicator {
     let kept = this.#prepared.get(data);
     if (kept?.key !== key) {
       const request =
-        op === undefined ? this.#moving(collective, data, root) : this.#reducing(collective, data, op, options, root);
+        op === undefined
+          ? this.#requests.moving(collective, data, root)
+          : this.#requests.reducing(collective, data, op, options.type, root);
       kept = { key, call: this.#prepare(request) };
       this.#prepared.set(data, kept);
     }
@@ -643,143 +489,12 @@ export class Communicator {
   }
 
   #prepare(request: Request): PreparedCall {
-    const { collective, buffers, count, type, reduction, root = 0, counts = [] } = request;
-    if (!Number.isInteger(root) || root < 0 || root >= this.size)
-      throw invalid(`root must be 0 to ${this.size - 1}, got ${root}`);
-    const plan = this.#plan(request);
-    const kept: unknown[] = [plan, buffers];
-    const offsetsOf = (list: readonly number[] | undefined): number => {
-      if (list === undefined) return 0;
-      const split = countsSplit(list);
-      const offsets = Float64Array.from({ length: list.length + 1 }, (_, c) => split.offset(c));
-      kept.push(offsets);
-      return this.#executor.addressOf(offsets);
-    };
-    const called: CallBuffer[] =
-      plan.bound === undefined ? buffers.map((data) => this.#whole(data)) : this.#bound(request, plan.bound, offsetsOf);
-    const contributions = request.shards ?? this.size;
-    const identity = hash(
-      `${plan.selection?.algorithm.name} ${plan.selection?.shape.segments} ${collective === 'all-to-all' ? '' : counts.join('|')}`,
-    );
-    const call = this.#executor.call(
-      `${collective} of ${count} x ${type}`,
-      kept,
-      {
-        collective,
-        method: plan.method,
-        op: reduction === undefined ? 0 : reductionCode(reduction, type),
-        type: typeCode(type),
-        root,
-        divisor: reduction === 'avg' ? contributions : 1,
-        identity,
-        count,
-        program: plan.bound === undefined ? 0 : this.#executor.addressOf(plan.bound.program),
-      },
-      called,
-    );
+    const plan = this.#planner.plan(request);
     return new PreparedCall(
-      this.#executor,
-      call,
+      this.#executor.prepare(request, plan),
       this.#options.timeoutMs ?? Number.POSITIVE_INFINITY,
-      this.#surroundings?.waitsOf(collective),
+      this.#surroundings?.waitsOf(request.collective),
       plan,
     );
   }
-
-  #whole(data: Vector | undefined): CallBuffer {
-    const place = data === undefined ? { address: 0, handle: -1 } : this.#executor.locate(data);
-    const bytes = data?.byteLength ?? 0;
-    return { ...place, bytes, offsets: 0, first: 0, window: 0, exposed: true, input: true, output: true };
-  }
-
-  #bound(
-    { collective, buffers, count, type, root = 0, counts = [] }: Request,
-    { schedule, buffers: specs }: BoundSchedule,
-    offsetsOf: (list: readonly number[] | undefined) => number,
-  ): CallBuffer[] {
-    const width = WIDTHS[type];
-    // Scratch is cut like the data it takes in: the first user buffer's counts.
-    return specs.map(({ user, window, exposed }, id): CallBuffer => {
-      const list = counts[user ? id : 0];
-      const split = list === undefined ? evenSplit(count, schedule.chunks) : countsSplit(list);
-      let elements = 0;
-      for (let k = 0; k < window.count; k++) {
-        const c = (window.first + k) % schedule.chunks;
-        elements += split.offset(c + 1) - split.offset(c);
-      }
-      const data = user ? buffers[id] : undefined;
-      const empty = user && data === undefined;
-      const place = data === undefined || data.length === 0 ? { address: 0, handle: -1 } : this.#executor.locate(data);
-      const input = collective === 'broadcast' ? this.rank === root : id === 0;
-      return {
-        ...place,
-        bytes: empty ? 0 : elements * width,
-        offsets: offsetsOf(list),
-        first: window.first,
-        window: window.count,
-        exposed,
-        input: user && input,
-        output: user && (id === 1 || specs.filter((s) => s.user).length === 1),
-      };
-    });
-  }
-
-  #plan(request: Request): Plan {
-    const { collective, count, type, root = 0, counts = [], shards, only } = request;
-    const bytes = count * WIDTHS[type];
-    const uneven = counts.some((list) => list !== undefined);
-    const key = `${collective} ${bytes} ${root} ${uneven} ${shards}`;
-    let plan = this.#plans.get(key);
-    if (plan !== undefined) return plan;
-    const free = this.#override?.get(collective) === undefined;
-    if (free && !uneven && bytes <= SLOT_BYTES && IN_SLOTS.has(collective)) {
-      plan = { method: 'slots', selection: undefined, bound: undefined };
-    } else {
-      plan = this.#planByCost(
-        { size: this.size, bytes, root, ...(shards === undefined ? {} : { shards }) },
-        collective,
-        uneven,
-        only,
-      );
-    }
-    if (this.#plans.size >= MOST_PLANS) this.#plans.clear();
-    this.#plans.set(key, plan);
-    return plan;
-  }
-
-  #planByCost(shape: Shape, collective: Collective, uneven: boolean, only: string | undefined): Plan {
-    const machine: Machine =
-      shape.shards === undefined ? this.#machine : { ...this.#machine, offers: [...(this.#machine.offers ?? []), 'shards'] };
-    const override = only === undefined ? this.#override : parseOverride(`${collective}:${only}`);
-    const selection = selectAlgorithm(collective, uneven ? { ...shape, segments: 1 } : shape, machine, override);
-    if (selection.algorithm.name === 'shared-direct') return { method: 'direct', selection, bound: undefined };
-    return { method: 'program', selection, bound: bindSchedule(selection.algorithm.schedule(selection.shape), this.rank) };
-  }
-}
-
-/** v-forms. */
-export interface Counts {
-  /** Elements of each rank's part, the same list at all ranks. Default: as even as possible. */
-  readonly counts?: readonly number[];
-}
-
-/** The v-form of the all-to-all. */
-export interface PairCounts {
-  /** Elements for each rank. Default: equal. */
-  readonly sendCounts?: readonly number[];
-  /** Elements from each rank. Default: equal. */
-  readonly receiveCounts?: readonly number[];
-}
-
-const WIDTHS: Readonly<Record<ElementType, number>> = { f32: 4, f64: 8, f16: 2, bf16: 2, i8: 1, i32: 4, i64: 8, u8: 1 };
-
-function invalid(message: string): CollectiveError {
-  return new CollectiveError('COLL_INVALID', message);
-}
-
-/** FNV-1a, 31 bits. */
-function hash(text: string): number {
-  let h = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
-  return h & 0x7fffffff;
 }

@@ -1,0 +1,159 @@
+/** The executor of ranks that share memory: requests become blocks that C runs (shared-memory/). */
+
+import { windowLength } from '../schedule/split.js';
+import { reductionCode, typeCode, type Vector } from './element.js';
+import type { Exchange, Patience } from './exchange.js';
+import type { Executor, Runnable, RunTimes } from './executor.js';
+import type { Plan } from './plan.js';
+import { nameOf, type Request, splitOf, WIDTHS } from './request.js';
+import { type BoundSchedule, bindSchedule } from './shared-memory/bound-schedule.js';
+import { AT, type CallBuffer } from './shared-memory/call.js';
+import { type Call, SharedMemoryExecutor } from './shared-memory/executor.js';
+
+export class HostExecutor implements Executor {
+  readonly kind = 'shared-memory';
+  readonly #rank: number;
+  readonly #size: number;
+  readonly #memory: SharedMemoryExecutor;
+  readonly #bound = new WeakMap<Plan, BoundSchedule>();
+
+  private constructor(rank: number, size: number, memory: SharedMemoryExecutor) {
+    this.#rank = rank;
+    this.#size = size;
+    this.#memory = memory;
+  }
+
+  /** All ranks call it. @throws COLL_INVALID when ranks live on several hosts, COLL_SYSTEM, RankLost. */
+  static async open(rank: number, size: number, exchange: Exchange, key: string, patience: Patience): Promise<HostExecutor> {
+    return new HostExecutor(rank, size, await SharedMemoryExecutor.open(rank, size, exchange, key, patience));
+  }
+
+  get totals(): SharedMemoryExecutor['totals'] {
+    return this.#memory.totals;
+  }
+
+  get completed(): number {
+    return this.#memory.completed;
+  }
+
+  isDead(rank: number): boolean {
+    return this.#memory.isDead(rank);
+  }
+
+  abort(): void {
+    this.#memory.abort();
+  }
+
+  close(): void {
+    this.#memory.close();
+  }
+
+  prepare(request: Request, plan: Plan): Runnable {
+    const { collective, buffers, count, type, reduction, root = 0 } = request;
+    const kept: unknown[] = [plan, buffers];
+    const bound = plan.schedule === undefined ? undefined : this.#bind(plan);
+    if (bound !== undefined) kept.push(bound);
+    const called = bound === undefined ? buffers.map((data) => this.#whole(data)) : this.#pieces(request, bound, kept);
+    const call = this.#memory.call(
+      nameOf(request),
+      kept,
+      {
+        collective,
+        method: plan.method,
+        op: reduction === undefined ? 0 : reductionCode(reduction, type),
+        type: typeCode(type),
+        root,
+        divisor: reduction === 'avg' ? (request.shards ?? this.#size) : 1,
+        identity: identityOf(request, plan),
+        count,
+        program: bound === undefined ? 0 : this.#memory.addressOf(bound.program),
+      },
+      called,
+    );
+    return new HostCall(this.#memory, call);
+  }
+
+  #bind(plan: Plan): BoundSchedule {
+    let bound = this.#bound.get(plan);
+    if (bound === undefined) {
+      bound = bindSchedule(plan.schedule as NonNullable<Plan['schedule']>, this.#rank);
+      this.#bound.set(plan, bound);
+    }
+    return bound;
+  }
+
+  #whole(data: Vector | undefined): CallBuffer {
+    const place = data === undefined ? NOWHERE : this.#memory.locate(data);
+    const bytes = data?.byteLength ?? 0;
+    return { ...place, bytes, offsets: 0, first: 0, window: 0, exposed: true, input: true, output: true };
+  }
+
+  #pieces(request: Request, { schedule, buffers: specs }: BoundSchedule, kept: unknown[]): CallBuffer[] {
+    const { collective, buffers, type, root = 0, counts = [] } = request;
+    const single = specs.filter(({ user }) => user).length === 1;
+    return specs.map(({ user, window, exposed }, id): CallBuffer => {
+      const split = splitOf(request, id, user, schedule.chunks);
+      const data = user ? buffers[id] : undefined;
+      const empty = user && data === undefined;
+      const place = data === undefined || data.length === 0 ? NOWHERE : this.#memory.locate(data);
+      let offsets = 0;
+      if (counts[user ? id : 0] !== undefined) {
+        const table = Float64Array.from({ length: split.chunks + 1 }, (_, c) => split.offset(c));
+        kept.push(table);
+        offsets = this.#memory.addressOf(table);
+      }
+      return {
+        ...place,
+        bytes: empty ? 0 : windowLength(split, window) * WIDTHS[type],
+        offsets,
+        first: window.first,
+        window: window.count,
+        exposed,
+        input: user && (collective === 'broadcast' ? this.#rank === root : id === 0),
+        output: user && (id === 1 || single),
+      };
+    });
+  }
+}
+
+const NOWHERE = { address: 0, handle: -1 };
+
+class HostCall implements Runnable {
+  readonly #memory: SharedMemoryExecutor;
+  readonly #call: Call;
+
+  constructor(memory: SharedMemoryExecutor, call: Call) {
+    this.#memory = memory;
+    this.#call = call;
+  }
+
+  run(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    return this.#memory.run(this.#call, timeoutMs, signal);
+  }
+
+  runSync(timeoutMs: number): void {
+    this.#memory.runSync(this.#call, timeoutMs);
+  }
+
+  measure(): void {
+    this.#call.block[AT.timed] = 1;
+  }
+
+  get times(): RunTimes {
+    const [beganMs, metMs, endedMs] = this.#call.block.subarray(AT.times, AT.times + 3);
+    return { beganMs, metMs, endedMs };
+  }
+
+  get running(): boolean {
+    return this.#call.running;
+  }
+}
+
+/** A number for the algorithm and what else must agree: FNV-1a, 31 bits. */
+function identityOf(request: Request, { selection }: Plan): number {
+  const counts = request.collective === 'all-to-all' ? '' : (request.counts ?? []).join('|');
+  const text = `${selection?.algorithm.name} ${selection?.shape.segments} ${counts}`;
+  let h = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
+  return h & 0x7fffffff;
+}
