@@ -231,19 +231,7 @@ HOT(hot_datagram_send) {
 
 HOT(hot_datagram_wait) {
   COMMAND;
-  command[4] = datagram_wait((datagram *)(uintptr_t)command[0], command[1]);
-  return NULL;
-}
-
-HOT(hot_datagram_yield) {
-  COMMAND;
-  datagram_yield((datagram *)(uintptr_t)command[0]);
-  return NULL;
-}
-
-HOT(hot_datagram_rest) {
-  COMMAND;
-  command[4] = datagram_rest((datagram *)(uintptr_t)command[0]);
+  command[4] = datagram_wait((datagram *)(uintptr_t)command[0], command[1], command[2] != 0);
   return NULL;
 }
 
@@ -835,8 +823,6 @@ static napi_value init(napi_env env, napi_value exports) {
       {"datagramSend", hot_datagram_send},
       {"datagramWait", hot_datagram_wait},
       {"datagramWake", hot_datagram_wake},
-      {"datagramYield", hot_datagram_yield},
-      {"datagramRest", hot_datagram_rest},
       {"reduce", hot_reduce},
       {"kernel", hot_kernel},
       {"barrier", barrier_js},

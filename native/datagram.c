@@ -230,14 +230,16 @@ int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count,
   return sent;
 }
 
-void datagram_wait(datagram *d, double timeout_us) {
-  struct pollfd p[2] = {{.fd = d->fd, .events = POLLIN}, {.fd = d->wake_fd, .events = POLLIN}};
+int datagram_wait(datagram *d, double timeout_us, int for_packets) {
+  struct pollfd p[2] = {{.fd = for_packets ? d->fd : -1, .events = POLLIN}, {.fd = d->wake_fd, .events = POLLIN}};
   struct timespec t = {.tv_sec = (time_t)(timeout_us / 1e6), .tv_nsec = (long)((timeout_us - 1e6 * (double)(time_t)(timeout_us / 1e6)) * 1e3)};
-  if (ppoll(p, 2, timeout_us < 0 ? NULL : &t, NULL) > 0 && p[1].revents) {
+  if (ppoll(p, 2, timeout_us < 0 ? NULL : &t, NULL) <= 0) return 0;
+  if (p[1].revents) {
     uint64_t drained;
     while (read(d->wake_fd, &drained, sizeof drained) < 0 && errno == EINTR) {
     }
   }
+  return p[0].revents != 0;
 }
 
 void datagram_wake(datagram *d) {

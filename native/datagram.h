@@ -34,8 +34,11 @@ int datagram_address(datagram *d, uint8_t *out);
 int datagram_receive(datagram *d, uint8_t *slots, uint32_t *descriptors, int count);
 /* Seals and sends. Returns how many the kernel took; fewer means that it had no room or refused the next one: *error says which. */
 int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count, int *error);
-/* Sleeps until a packet is there, somebody wakes it, or the time has passed; timeout_us below 0: no limit. */
-void datagram_wait(datagram *d, double timeout_us);
+/*
+ * Sleeps until a packet is there (if it is to wake for packets), somebody wakes it, or the time has passed; timeout_us below 0: no limit.
+ * Returns whether a packet is there.
+ */
+int datagram_wait(datagram *d, double timeout_us, int for_packets);
 /* Ends a wait, now or the next one. Any thread. */
 void datagram_wake(datagram *d);
 

@@ -33,14 +33,10 @@ export interface Addon {
   datagramReceive(): void;
   /** The same; 4 becomes how many were sent, 5 the errno of the next one, or 0. */
   datagramSend(): void;
-  /** 0 datagram, 1 microseconds, or below 0 for no limit; 4 becomes 1 when a packet is there. Blocks the calling thread. */
+  /** 0 datagram, 1 microseconds, or below 0 for no limit, 2 whether packets end it; 4 becomes 1 when one is there. Blocks the calling thread. */
   datagramWait(): void;
   /** 0 datagram. Ends its wait, from any thread. */
   datagramWake(): void;
-  /** 0 datagram. The program's thread found nothing: the engine may have the CPU, if they share it. */
-  datagramYield(): void;
-  /** 0 datagram; 4 becomes one of the DATAGRAM_ constants of native/datagram.h. The engine's thread found nothing. */
-  datagramRest(): void;
 
   /** Vectors that do not overlap: 0 own, 1 other, 2 elements, 3 type, 4 operation, 5 divisor; own becomes own op other, as native/reduce.h says. */
   reduce(): void;

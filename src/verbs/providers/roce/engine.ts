@@ -91,6 +91,8 @@ export class Engine implements CmHost {
   private mustRing = false;
   private isClosing = false;
   private spinNs: number;
+  /** False after a sleep that something else than a packet ended. */
+  private mayHavePackets = true;
 
   constructor(data: EngineData, addon: Addon, commandPort: MessagePort, noticePort: MessagePort) {
     this.data = data;
@@ -114,7 +116,8 @@ export class Engine implements CmHost {
     let idleSince = 0;
     while (!this.isClosing && !this.board.isStopped) {
       this.nowNs = now();
-      let isBusy = this.receive();
+      let isBusy = this.mayHavePackets && this.receive();
+      this.mayHavePackets = true;
       if (this.board.takeCommand()) isBusy = this.serve();
       for (let slot = this.board.takeDoorbell(); slot >= 0; slot = this.board.takeDoorbell()) {
         this.bySlot[slot]?.rung();
@@ -143,7 +146,9 @@ export class Engine implements CmHost {
     const due = Math.min(this.timers.nextTime, this.agent.deadline);
     command[0] = this.data.datagram;
     command[1] = Math.max(0, Math.min(LONGEST_SLEEP_US, (due - now()) / 1000));
+    command[2] = 1;
     this.addon.datagramWait();
+    this.mayHavePackets = command[4] !== 0;
     this.counters.systemCalls++;
     this.board.awake();
   }
