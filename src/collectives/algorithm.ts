@@ -94,6 +94,11 @@ export function requireSupport(algorithm: Pick<Algorithm, 'collective' | 'name' 
   if (verdict !== true) throw new RangeError(`${algorithm.collective}:${algorithm.name} does not support this shape: ${verdict}`);
 }
 
+/** For algorithms of ranks that reach each other's memory. */
+export function onOneHost({ topology }: Shape): true | string {
+  return (topology?.hosts ?? 1) === 1 ? true : 'needs all ranks on one host';
+}
+
 /** For algorithms that run at every size. */
 export function always(): true {
   return true;

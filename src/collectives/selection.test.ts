@@ -48,21 +48,21 @@ test('golden: what is chosen on one host', () => {
   );
   assert.deepEqual(table, [
     'allreduce 2: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
-    'broadcast 2: 8B binomial, 1K binomial, 64K binomial, 1M binomial, 64M binomial',
-    'all-gather 2: 8B recursive-doubling, 1K recursive-doubling, 64K recursive-doubling, 1M recursive-doubling, 64M recursive-doubling',
-    'all-to-all 2: 8B pairwise, 1K pairwise, 64K pairwise, 1M pairwise, 64M pairwise',
+    'broadcast 2: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
+    'all-gather 2: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
+    'all-to-all 2: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
     'allreduce 4: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
-    'broadcast 4: 8B binomial, 1K binomial, 64K chain/8, 1M chain/32, 64M chain/256',
-    'all-gather 4: 8B recursive-doubling, 1K recursive-doubling, 64K recursive-doubling, 1M recursive-doubling, 64M recursive-doubling',
-    'all-to-all 4: 8B bruck, 1K bruck, 64K pairwise, 1M pairwise, 64M pairwise',
+    'broadcast 4: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
+    'all-gather 4: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
+    'all-to-all 4: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
     'allreduce 6: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
-    'broadcast 6: 8B binomial, 1K binomial, 64K scatter-all-gather, 1M chain/32, 64M chain/256',
-    'all-gather 6: 8B bruck, 1K bruck, 64K bruck, 1M bruck, 64M bruck',
-    'all-to-all 6: 8B bruck, 1K bruck, 64K pairwise, 1M pairwise, 64M pairwise',
+    'broadcast 6: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
+    'all-gather 6: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
+    'all-to-all 6: 8B shared-direct, 1K shared-direct, 64K shared-direct, 1M shared-direct, 64M shared-direct',
     'allreduce 16: 8B recursive-doubling, 1K recursive-doubling, 64K shared-direct, 1M shared-direct, 64M shared-direct',
-    'broadcast 16: 8B binomial, 1K binomial, 64K scatter-all-gather, 1M chain/64, 64M chain/512',
-    'all-gather 16: 8B recursive-doubling, 1K recursive-doubling, 64K recursive-doubling, 1M recursive-doubling, 64M recursive-doubling',
-    'all-to-all 16: 8B bruck, 1K bruck, 64K pairwise, 1M pairwise, 64M pairwise',
+    'broadcast 16: 8B binomial, 1K binomial, 64K shared-direct, 1M shared-direct, 64M shared-direct',
+    'all-gather 16: 8B recursive-doubling, 1K recursive-doubling, 64K shared-direct, 1M shared-direct, 64M shared-direct',
+    'all-to-all 16: 8B bruck, 1K bruck, 64K shared-direct, 1M shared-direct, 64M shared-direct',
   ]);
 });
 

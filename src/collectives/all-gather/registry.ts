@@ -6,11 +6,13 @@ import { hierarchicalAllGather } from './hierarchical.js';
 import { neighbourExchange } from './neighbour-exchange.js';
 import { recursiveDoublingAllGather } from './recursive-doubling.js';
 import { ringAllGather } from './ring.js';
+import { sharedDirectAllGather } from './shared-direct.js';
 
 export const allGatherAlgorithms: readonly Algorithm[] = [
   recursiveDoublingAllGather,
   bruckAllGather,
   ringAllGather,
+  sharedDirectAllGather,
   neighbourExchange,
   hierarchicalAllGather,
 ];

@@ -5,5 +5,12 @@ import { bruckAllToAll } from './bruck.js';
 import { hierarchicalAllToAll } from './hierarchical.js';
 import { linearAllToAll } from './linear.js';
 import { pairwiseAllToAll } from './pairwise.js';
+import { sharedDirectAllToAll } from './shared-direct.js';
 
-export const allToAllAlgorithms: readonly Algorithm[] = [pairwiseAllToAll, bruckAllToAll, hierarchicalAllToAll, linearAllToAll];
+export const allToAllAlgorithms: readonly Algorithm[] = [
+  pairwiseAllToAll,
+  bruckAllToAll,
+  sharedDirectAllToAll,
+  hierarchicalAllToAll,
+  linearAllToAll,
+];

@@ -13,7 +13,7 @@
 import { DATA } from '../../schedule/contract.js';
 import { readReduce, signal, wait, write } from '../../schedule/instruction.js';
 import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
-import type { Algorithm } from '../algorithm.js';
+import { type Algorithm, onOneHost } from '../algorithm.js';
 
 const LANE = 0;
 
@@ -22,7 +22,7 @@ export const sharedDirect: Algorithm = {
   name: 'shared-direct',
   description: 'combine your chunk out of all peers in place; for buffers in shared memory',
   needs: 'shared-memory',
-  supports: ({ topology }) => ((topology?.hosts ?? 1) === 1 ? true : 'needs all ranks on one host'),
+  supports: onOneHost,
   schedule({ size }) {
     function* program(rank: number): Generator<Instruction> {
       const peer = (k: number): number => (rank + k) % size;

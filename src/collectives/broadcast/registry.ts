@@ -8,11 +8,13 @@ import { hierarchicalBroadcast } from './hierarchical.js';
 import { linearBroadcast } from './linear.js';
 import { multicastBroadcast } from './multicast.js';
 import { scatterAllGather } from './scatter-all-gather.js';
+import { sharedDirectBroadcast } from './shared-direct.js';
 
 export const broadcastAlgorithms: readonly Algorithm[] = [
   binomialBroadcast,
   chain,
   scatterAllGather,
+  sharedDirectBroadcast,
   hierarchicalBroadcast,
   fanOutBroadcast,
   linearBroadcast,

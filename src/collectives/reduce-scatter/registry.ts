@@ -4,5 +4,11 @@ import type { Algorithm } from '../algorithm.js';
 import { pairwiseReduceScatter } from './pairwise.js';
 import { recursiveHalving } from './recursive-halving.js';
 import { ringReduceScatter } from './ring.js';
+import { sharedDirectReduceScatter } from './shared-direct.js';
 
-export const reduceScatterAlgorithms: readonly Algorithm[] = [recursiveHalving, pairwiseReduceScatter, ringReduceScatter];
+export const reduceScatterAlgorithms: readonly Algorithm[] = [
+  recursiveHalving,
+  pairwiseReduceScatter,
+  ringReduceScatter,
+  sharedDirectReduceScatter,
+];

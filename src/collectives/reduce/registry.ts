@@ -5,5 +5,12 @@ import { binomialReduce } from './binomial.js';
 import { fanInReduce } from './fan-in.js';
 import { hierarchicalReduce } from './hierarchical.js';
 import { linearReduce } from './linear.js';
+import { sharedDirectReduce } from './shared-direct.js';
 
-export const reduceAlgorithms: readonly Algorithm[] = [binomialReduce, hierarchicalReduce, fanInReduce, linearReduce];
+export const reduceAlgorithms: readonly Algorithm[] = [
+  binomialReduce,
+  hierarchicalReduce,
+  sharedDirectReduce,
+  fanInReduce,
+  linearReduce,
+];
