@@ -4,6 +4,7 @@ import type { AnyCommand, CommandGroup } from './command.js';
 
 /** In the order of the help. */
 const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {
+  train: async () => (await import('./commands/train/train.js')).train,
   demo: async () => (await import('./commands/demo/demo.js')).demo,
   run: async () => (await import('./commands/launch/run.js')).run,
   exec: async () => (await import('./commands/launch/exec.js')).exec,

@@ -14,7 +14,7 @@
  * After a loss `recover` makes a communicator of those who are left. A step counts as done when the optimizer has run; a rank that was cut off in
  * the middle of the last exchange takes the state of one that was not, so a gradient is applied once everywhere or nowhere.
  */
-import { Communicator } from '../collectives/index.js';
+import { CollectiveError, Communicator } from '../collectives/index.js';
 import type { World } from '../launch/index.js';
 import { clipByGlobalNorm, type Loss, type Model, type Optimizer, sizeOf } from '../nn/index.js';
 import type { Device } from '../verbs/index.js';
@@ -43,6 +43,13 @@ export interface DistributeOptions {
   readonly shards?: number;
   /** Where spans are recorded. Default: nowhere. */
   readonly timeline?: Timeline;
+  /** Steps that are in the parameters already, of a checkpoint; given by any rank, the others follow. At least 0. Default 0. */
+  readonly stepsDone?: number;
+  /**
+   * A rank that is not through with its micro-batches so many ms after its step began leaves out the rest, all but the first one. The mean is then over the
+   * samples that are in. Needs `accumulate`, whose micro-batches are the grain. Default: no deadline.
+   */
+  readonly deadlineMs?: number;
   /** The world behind a communicator; known by itself when `distribute` gets a world. */
   readonly world?: World;
 }
@@ -84,10 +91,16 @@ export interface StepResult {
   /** Of this rank. */
   readonly lossSum: number;
   readonly correct: number;
+  /** Own samples in the update: fewer than given when the deadline passed. */
   readonly count: number;
   /** Samples of all ranks in the update; undefined in asynchronous modes. */
   readonly samples: number | undefined;
   readonly times: StepTimes;
+}
+
+/** Whether an error means that ranks are gone and those who are left may go on: `recover`. */
+export function isLoss(error: unknown): boolean {
+  return error instanceof CollectiveError && ['COLL_PEER_LOST', 'COLL_ABORTED', 'COLL_CLOSED'].includes(error.code);
 }
 
 /** Memory for a model: parameters and gradients as arena memory that peers map. */
@@ -116,6 +129,10 @@ export async function distribute(
     throw new RangeError(`shards must be a multiple of the ${communicator.size} ranks, not ${shards}`);
   if (shards !== undefined && (options.exchange !== undefined || accumulate > 1))
     throw new RangeError('reproducible mode has an exchange and micro-batches of its own: leave out exchange and accumulate');
+  if (options.stepsDone !== undefined && (!Number.isSafeInteger(options.stepsDone) || options.stepsDone < 0))
+    throw new RangeError(`stepsDone must be an integer of at least 0, not ${options.stepsDone}`);
+  if (options.deadlineMs !== undefined && (!(options.deadlineMs > 0) || accumulate < 2))
+    throw new RangeError('deadlineMs must be above 0, and needs accumulate of at least 2: micro-batches are what is left out');
   const training = new Distributed(model, optimizer, world, options);
   await training.adopt(communicator);
   return training;
@@ -129,6 +146,7 @@ export class Distributed {
   readonly #ready: readonly Omit<ReadyRange, 'readyMs'>[];
   readonly #readyMs: Float64Array;
   readonly #outputGradient: Float32Array;
+  readonly #counted = new Float64Array(1);
   #communicator: Communicator | undefined;
   #exchange: GradientExchange | undefined;
   #shardGradients: ShardGradients | undefined;
@@ -141,6 +159,7 @@ export class Distributed {
     this.optimizer = optimizer;
     this.#world = world;
     this.#options = options;
+    this.#stepsDone = options.stepsDone ?? 0;
     this.#outputGradient = new Float32Array(model.maxBatch * sizeOf(model.outputShape));
     const dry = measureBackward(model);
     this.#ready = dry;
@@ -159,13 +178,18 @@ export class Distributed {
     return this.communicator.size;
   }
 
-  /** Steps that are in the parameters. Set it after a checkpoint was loaded, the same at all ranks. */
+  /** Steps that are in the parameters. */
   get stepsDone(): number {
     return this.#stepsDone;
   }
 
-  set stepsDone(steps: number) {
-    this.#stepsDone = steps;
+  /** Shards of reproducible mode; undefined when it is off. */
+  get shards(): number | undefined {
+    return this.#options.shards;
+  }
+
+  get timeline(): Timeline | undefined {
+    return this.#options.timeline;
   }
 
   /** How the gradient is cut, and what other sizes would have left exposed. */
@@ -199,8 +223,9 @@ export class Distributed {
     this.#shardGradients?.close();
     this.#shardGradients = undefined;
     this.#communicator = communicator;
-    if (old !== undefined && old !== communicator) old.close();
     await this.#align(first);
+    // Not before: a rank that is still on its way out of the old one's last call must not find it closed.
+    if (old !== undefined && old !== communicator) old.close();
     const readyMs = Float64Array.from(this.#readyMs);
     await communicator.allreduce(readyMs, 'max');
     const ranges = this.#ready.map((range, i) => ({ ...range, readyMs: readyMs[i] }));
@@ -219,18 +244,17 @@ export class Distributed {
     }
   }
 
-  /** After RankLost: goes on with those who are left. All of them call it. @throws what `shrink` throws. */
+  /** After a loss (`isLoss`): goes on with those who are left. All of them call it. @throws what `shrink` throws. */
   async recover(): Promise<void> {
     const begin = nowMs();
-    const { communicator } = this;
     for (;;) {
+      const { communicator } = this;
       try {
         await this.adopt(await communicator.shrink());
         break;
       } catch (error) {
         // Another one was lost meanwhile: shrink what shrink has given.
-        if (this.communicator === communicator || (error as { code?: string }).code !== 'COLL_PEER_LOST') throw error;
-        return this.recover();
+        if (this.communicator === communicator || !isLoss(error)) throw error;
       }
     }
     this.#options.timeline?.add('recover', begin, nowMs(), this.#stepsDone);
@@ -247,9 +271,12 @@ export class Distributed {
     if (most >= 0 && steps.every((one) => one === most)) return;
     const counts = Float64Array.of(this.#stepsDone, optimizer.steps);
     await communicator.broadcast(counts, root);
-    await communicator.broadcast(model.parameters, root);
-    if (optimizer.state.length > 0) await communicator.broadcast(optimizer.state, root);
-    if (model.state.length > 0) await communicator.broadcast(model.state, root);
+    // Into copies: when the root dies in the middle, nobody is left with half of its state.
+    const states = [model.parameters, optimizer.state, model.state].filter(({ length }) => length > 0);
+    const copies = states.map((state) => state.slice());
+    for (const copy of copies) await communicator.broadcast(copy, root);
+    if (communicator.rank === root) return;
+    for (const [i, state] of states.entries()) state.set(copies[i]);
     [this.#stepsDone, optimizer.steps] = counts;
   }
 
@@ -259,7 +286,7 @@ export class Distributed {
     const passes = this.#shardGradients === undefined ? this.#pass(input) : this.#shardPass(input, this.#shardGradients);
     const { lossSum, correct, forwardMs } = passes;
     const backwardEndMs = nowMs();
-    const exchanged = await this.#finish(input);
+    const exchanged = await this.#finish(input, passes.samples);
     const exchangedMs = nowMs();
     if (exchanged.updated === 'gradients') {
       if (this.#options.maxNorm !== undefined) clipByGlobalNorm(this.model.gradients, this.#options.maxNorm);
@@ -277,7 +304,7 @@ export class Distributed {
       optimizerMs: endMs - exchangedMs,
     };
     this.#record(beginMs, backwardEndMs, exchangedMs, endMs, times, buckets);
-    return { step: this.#stepsDone, lossSum, correct, count: input.count, samples: exchanged.samples, times };
+    return { step: this.#stepsDone, lossSum, correct, count: passes.samples, samples: exchanged.samples, times };
   }
 
   /** Brings parameters together that may have drifted apart (asynchronous modes, local steps). All ranks call it. */
@@ -297,7 +324,7 @@ export class Distributed {
     const exchange = this.#exchange as GradientExchange;
     exchange.start({ step: this.#stepsDone, ownSamples: count, globalSamples: globalCount, learningRate });
     const { buckets } = this.plan;
-    const passed = { lossSum: 0, correct: 0, forwardMs: 0 };
+    const passed = { lossSum: 0, correct: 0, forwardMs: 0, samples: 0 };
     if (count === 0) {
       if (this.#needsSums) throw new RangeError('batch norm over all ranks needs at least one sample at every rank');
       this.model.gradients.fill(0);
@@ -306,8 +333,10 @@ export class Distributed {
     }
     const scale = exchange.weighting === 'global' ? 1 / globalCount : 1 / count;
     const pieces = Math.min(count, Math.max(this.#options.accumulate ?? 1, Math.ceil(count / this.model.maxBatch)));
+    const deadline = nowMs() + (this.#options.deadlineMs ?? Number.POSITIVE_INFINITY);
     let next = 0;
     for (let piece = 0; piece < pieces; piece++) {
+      if (piece > 0 && nowMs() > deadline) break;
       const from = Math.floor((count * piece) / pieces);
       const to = Math.floor((count * (piece + 1)) / pieces);
       const last = piece === pieces - 1;
@@ -316,13 +345,14 @@ export class Distributed {
       };
       this.#samples(input, from, to, scale, passed, { accumulate: piece > 0, ...(last ? { onGradient } : {}) });
     }
+    for (; next < buckets.length; next++) exchange.begin(buckets[next]);
     return passed;
   }
 
   /** Reproducible mode: each shard is a pass of its own, whose gradient and state are kept apart. */
   #shardPass(input: StepInput, shards: ShardGradients): Passed {
     const { count, globalCount, shardStarts } = input;
-    const passed = { lossSum: 0, correct: 0, forwardMs: 0 };
+    const passed = { lossSum: 0, correct: 0, forwardMs: 0, samples: 0 };
     const starts = shardStarts ?? Array.from({ length: shards.own + 1 }, (_, i) => Math.floor((count * i) / shards.own));
     for (let shard = 0; shard < shards.own; shard++) {
       const [from, to] = [starts[shard], starts[shard + 1]];
@@ -357,6 +387,7 @@ export class Distributed {
     passed.forwardMs += nowMs() - begin;
     passed.lossSum += lossSum;
     passed.correct += correct;
+    passed.samples += batch;
     model.backward(this.#outputGradient, options);
   }
 
@@ -367,10 +398,19 @@ export class Distributed {
     return this.model.state.length > 0 && this.size > 1 && this.#exchange?.weighting === 'global';
   }
 
-  async #finish(input: StepInput): Promise<StepExchanged> {
-    if (this.#shardGradients === undefined) return (this.#exchange as GradientExchange).finish();
-    this.#shardGradients.reduce();
-    return { updated: 'gradients', samples: input.globalCount };
+  async #finish(input: StepInput, samples: number): Promise<StepExchanged> {
+    if (this.#shardGradients !== undefined) {
+      this.#shardGradients.reduce();
+      return { updated: 'gradients', samples: input.globalCount };
+    }
+    const exchanged = await (this.#exchange as GradientExchange).finish();
+    if (this.#options.deadlineMs === undefined || this.#exchange?.weighting !== 'global') return exchanged;
+    // Each gradient was divided by the samples that were planned; the mean is over those that came.
+    this.#counted[0] = samples;
+    this.communicator.allreduceSync(this.#counted, 'sum');
+    const [came] = this.#counted;
+    if (came < input.globalCount) scaleBy(this.model.gradients, input.globalCount / came);
+    return { updated: 'gradients', samples: came };
   }
 
   #record(
@@ -400,6 +440,12 @@ interface Passed {
   lossSum: number;
   correct: number;
   forwardMs: number;
+  /** Samples that are in the gradient: all, but for a deadline. */
+  samples: number;
+}
+
+function scaleBy(values: Float32Array, factor: number): void {
+  for (let i = 0; i < values.length; i++) values[i] *= factor;
 }
 
 /** When each layer's gradient is final, from one dry pass over zeros: parameters and state stay as they are. */

@@ -1,0 +1,151 @@
+/** One rank of `verbena train`: a process that trains with the others, and says how it goes in JSON lines. The first rank of the group speaks for all. */
+
+import { writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { FileStore } from '../../../launch/index.js';
+import { Adam, cosineRate, digitCnn, digitMlp, loadMnist, Model, Sampler, selectBlas, warmUp } from '../../../nn/index.js';
+import {
+  arenaMemory,
+  CheckpointWriter,
+  type Distributed,
+  distribute,
+  ElasticGroup,
+  evaluate,
+  exportWeights,
+  fit,
+  isLoss,
+  restoreCheckpoint,
+  type SharedEvaluation,
+  Timeline,
+} from '../../../train/index.js';
+import { openDevice } from '../../../verbs/index.js';
+import { chooseExchange } from './exchange-choice.js';
+import type { TrainingMessage, TrainingTask } from './training-task.js';
+
+/** Wrong answers that each rank keeps for the show. */
+const KEEP_WRONG = 6;
+const WARM_UP_STEPS = 50;
+
+function say(message: TrainingMessage): void {
+  writeSync(1, `${JSON.stringify(message)}\n`);
+}
+
+/** Evaluates, and once more with those who are left when a rank is lost meanwhile. */
+async function evaluateAll(
+  training: Distributed,
+  data: Parameters<typeof evaluate>[1],
+  elastic: boolean,
+): Promise<SharedEvaluation> {
+  for (;;) {
+    try {
+      return await evaluate(training.model, data, training.communicator, KEEP_WRONG);
+    } catch (error) {
+      if (!elastic || !isLoss(error)) throw error;
+      await training.recover();
+    }
+  }
+}
+
+async function train(task: TrainingTask): Promise<void> {
+  // A newcomer is no child of the launcher's job: it ends when its starter does.
+  const { ppid } = process;
+  const orphan = setInterval(() => process.ppid !== ppid && process.exit(1), 1000);
+  orphan.unref();
+  const { seed, batch, epochs, checkpoints: wanted } = task;
+  const device = await openDevice('shm');
+  const globalBatch = batch * task.size;
+  const layers = task.model === 'cnn' ? digitCnn() : digitMlp();
+  const model = new Model({ input: [1, 28, 28], layers, maxBatch: batch, seed, memory: arenaMemory(device) });
+  const optimizer = new Adam(model);
+  const { train: data, test } = loadMnist();
+  const sampler = new Sampler({ count: data.count, globalBatch, seed });
+  const settings = { model: task.model, globalBatch, seed, epochs };
+  const exchange = await chooseExchange(task.mode, task.compress);
+  const restarted = Number(process.env['VERBENA_RESTART'] ?? 0);
+  const onBad = (step: number, reason: string) => say({ type: 'bad-checkpoint', step, reason });
+  const restored =
+    wanted && task.rank === 0 && (wanted.resume || restarted > 0)
+      ? restoreCheckpoint(wanted.directory, model, optimizer, { settings, onBad })
+      : undefined;
+  const store = new FileStore({ directory: join(task.meeting, `attempt-${restarted}`), size: task.size });
+  const { group, communicator } = await (task.rank === undefined
+    ? ElasticGroup.join({ exchange: store })
+    : ElasticGroup.found(task.rank, task.size, { exchange: store }));
+  const timeline = task.trace ? new Timeline() : undefined;
+  const training = await distribute(model, optimizer, communicator, {
+    device,
+    accumulate: task.accumulate,
+    stepsDone: restored?.step ?? 0,
+    ...(exchange === undefined ? {} : { exchange }),
+    ...(task.bucketBytes === undefined ? {} : { bucketBytes: task.bucketBytes }),
+    ...(task.shards === undefined ? {} : { shards: task.shards }),
+    ...(timeline === undefined ? {} : { timeline }),
+  });
+  const { implementation, lanes } = selectBlas((process.env['VERBENA_BLAS'] as 'auto' | undefined) || 'auto');
+  const bytesOf = ({ from, to }: { from: number; to: number }) => 4 * (to - from);
+  if (training.rank === 0 && task.rank !== undefined) {
+    const blas = implementation === 'library' ? 'OpenBLAS' : `own kernel, ${lanes} floats wide`;
+    const buckets = training.plan.buckets.map(bytesOf);
+    const said = { parameters: model.parameters.length, buckets, exchange: training.exchangeName, blas };
+    say({ type: 'ready', ...said, restored: restored?.step ?? 0 });
+  }
+  const writer = wanted === undefined ? undefined : new CheckpointWriter({ ...wanted, settings });
+  const steps = epochs * sampler.stepsPerEpoch;
+  const warm = Math.min(WARM_UP_STEPS, Math.ceil(steps / 10));
+  const learningRate = warmUp(cosineRate(task.learningRate, { steps: Math.max(1, steps - warm) }), { steps: warm });
+  const began = performance.now();
+  let last: SharedEvaluation | undefined;
+  const result = await fit(training, {
+    data,
+    sampler,
+    epochs,
+    learningRate,
+    reportEvery: task.reportEvery,
+    group,
+    onLoss: task.onLoss,
+    ...(task.steps === undefined ? {} : { steps: task.steps }),
+    ...(writer === undefined ? {} : { checkpoints: writer }),
+    beforeStep(step) {
+      if (step === task.killAt && task.rank === task.size - 1 && restarted === 0) process.kill(process.pid, 'SIGKILL');
+    },
+    onReport(report) {
+      if (training.rank === 0) say({ type: 'report', ...report });
+    },
+    onMembers(change) {
+      if (training.rank === 0) say({ type: 'members', ...change });
+    },
+    async onEpoch(epoch) {
+      if (!task.evaluate) return true;
+      last = await evaluateAll(training, test, task.onLoss === 'shrink');
+      const { wrong: _, ...scores } = last;
+      if (training.rank === 0) say({ type: 'epoch', epoch, seconds: (performance.now() - began) / 1e3, ...scores });
+      return true;
+    },
+  });
+  await writer?.flush();
+  if (task.output !== undefined) {
+    if (timeline) writeFileSync(join(task.output, `spans-${task.rank ?? process.pid}.json`), JSON.stringify(timeline.spans()));
+    if (training.rank === 0)
+      exportWeights(model, join(task.output, 'weights.safetensors'), { model: task.model, steps: String(result.steps) });
+  }
+  if (training.rank === 0) {
+    const { candidates } = training.plan;
+    say({ type: 'done', ...result, wrong: last?.wrong ?? [], plan: candidates, checkpoints: writer?.totals });
+  }
+  group.close();
+  await training.close();
+  await writer?.close();
+  store.close();
+  device.close();
+}
+
+// A newcomer is told so; the ranks of a job are told their number by the launcher.
+const given = JSON.parse(process.argv[2]) as TrainingTask;
+const launched = process.env['VERBENA_RANK'];
+train({ ...given, rank: launched === undefined ? undefined : Number(launched) }).then(
+  () => process.exit(0),
+  (error: unknown) => {
+    console.error(error);
+    process.exit(1);
+  },
+);

@@ -1,0 +1,66 @@
+/** What the ranks of a training are told, and what they say: one JSON line for each message, on stdout. */
+
+import type { FitReport, MeanStep, MemberChange, SharedEvaluation } from '../../../train/index.js';
+
+export const MODES = ['allreduce', 'local', 'ps', 'async', 'ssp'] as const;
+export type Mode = (typeof MODES)[number];
+
+export const ARCHITECTURES = ['cnn', 'mlp'] as const;
+export type ArchitectureName = (typeof ARCHITECTURES)[number];
+
+export interface TrainingTask {
+  /** Undefined: a newcomer that asks to be let in. */
+  readonly rank: number | undefined;
+  readonly size: number;
+  /** Where the ranks meet. */
+  readonly meeting: string;
+  readonly model: ArchitectureName;
+  /** Samples of one rank in a step, at the start; the global batch stays when ranks come and go. */
+  readonly batch: number;
+  readonly epochs: number;
+  /** Stop after so many steps; undefined: after the epochs. */
+  readonly steps: number | undefined;
+  readonly reportEvery: number;
+  readonly learningRate: number;
+  readonly seed: number;
+  readonly mode: Mode;
+  readonly compress: string | undefined;
+  readonly accumulate: number;
+  readonly bucketBytes: number | undefined;
+  readonly shards: number | undefined;
+  /** Evaluate on the test images after every epoch. */
+  readonly evaluate: boolean;
+  /** The last rank kills itself before this step. */
+  readonly killAt: number | undefined;
+  readonly onLoss: 'shrink' | 'throw';
+  readonly checkpoints: { readonly directory: string; readonly everySteps: number; readonly resume: boolean } | undefined;
+  /** Where weights and the timeline of this rank go; undefined: nowhere. */
+  readonly output: string | undefined;
+  readonly trace: boolean;
+}
+
+export type TrainingMessage =
+  | {
+      readonly type: 'ready';
+      readonly parameters: number;
+      readonly buckets: readonly number[];
+      readonly exchange: string;
+      readonly blas: string;
+      readonly restored: number;
+    }
+  | ({ readonly type: 'report' } & FitReport)
+  | ({ readonly type: 'epoch'; readonly epoch: number; readonly seconds: number } & Omit<SharedEvaluation, 'wrong'>)
+  | ({ readonly type: 'members' } & MemberChange)
+  | { readonly type: 'bad-checkpoint'; readonly step: number; readonly reason: string }
+  | {
+      readonly type: 'done';
+      readonly steps: number;
+      readonly samples: number;
+      readonly ms: number;
+      readonly meanStep: MeanStep;
+      readonly wrong: SharedEvaluation['wrong'];
+      readonly plan: readonly { readonly bucketBytes: number; readonly buckets: number; readonly exposedMs: number }[];
+      readonly checkpoints:
+        | { readonly begun: number; readonly skipped: number; readonly stallMs: number; readonly committed: number }
+        | undefined;
+    };

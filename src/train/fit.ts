@@ -1,0 +1,291 @@
+/**
+ * The training loop: epochs over a data set by all ranks, with reports, evaluation at the end of epochs, checkpoints, and going on after a loss.
+ *
+ *   step:   read share ── forward ── backward ∥ exchange ── update      every rank, the same number of times
+ *   every `reportEvery` steps: the ranks tell each other loss and times in one small all-gather; newcomers are let in here
+ *   end of an epoch: onEpoch, usually an evaluation
+ *
+ * Where the loop stands follows from the number of steps done and nothing else: epoch, samples, learning rate and dropout are functions of it. So a
+ * checkpoint needs no more than that number, and a run that loses ranks goes on with the same global batches.
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import { type LearningRate, type Sampler, sizeOf, softmaxCrossEntropy } from '../nn/index.js';
+import type { CheckpointWriter } from './checkpoint/checkpoint-writer.js';
+import { nowMs } from './clock.js';
+import { type Distributed, isLoss } from './distribute.js';
+import type { ElasticGroup } from './elastic-group.js';
+import type { Examples } from './evaluate.js';
+import { findStraggler, type RankTimes, type StragglerReport } from './stragglers.js';
+
+export interface FitOptions {
+  readonly data: Examples;
+  /** Its global batch is shared by the ranks. */
+  readonly sampler: Sampler;
+  /** Passes over the data; at least 1. */
+  readonly epochs: number;
+  readonly learningRate: LearningRate;
+  /** Steps between two reports; at least 1. Default 20. */
+  readonly reportEvery?: number;
+  /** Stop after so many steps altogether. Default: when the epochs are done. */
+  readonly steps?: number;
+  /** At every rank, every `reportEvery` steps. */
+  onReport?(report: FitReport): void;
+  /** At every rank, when an epoch is done; parameters are settled. May use the communicator: all ranks call it. Returning false ends the training. */
+  onEpoch?(epoch: number): Promise<boolean>;
+  /** Before each step, at every rank: the number of the step. For shows and tests. */
+  beforeStep?(step: number): void;
+  /** The group changed: ranks were lost or joined. */
+  onMembers?(change: MemberChange): void;
+  /** Writes checkpoints; default: none. */
+  readonly checkpoints?: CheckpointWriter;
+  /** Lets newcomers in. Default: nobody joins. */
+  readonly group?: ElasticGroup;
+  /** What to do when a rank is lost. 'shrink': go on with the rest; 'throw': end with the error, for a launcher that starts the job again. Default 'shrink'. */
+  readonly onLoss?: 'shrink' | 'throw';
+}
+
+export interface MemberChange {
+  readonly what: 'lost' | 'joined';
+  readonly ranks: number;
+  readonly step: number;
+  /** What it took, ms. */
+  readonly tookMs: number;
+}
+
+export interface FitReport {
+  /** Steps done. */
+  readonly step: number;
+  readonly epoch: number;
+  /** Steps of the whole training. */
+  readonly steps: number;
+  /** Mean loss and share of right answers since the last report, before each update. Of this rank alone in asynchronous modes. */
+  readonly loss: number;
+  readonly accuracy: number;
+  /** Of all ranks. */
+  readonly samplesPerSecond: number;
+  /** Shares of the step's time, mean over the ranks: moving bytes, waiting for slower ranks; both only where backward did not hide them. */
+  readonly transferShare: number;
+  readonly waitShare: number;
+  /** Of the exchange, waiting left out, what backward hid; 0 .. 1. 1 where nothing was exchanged. */
+  readonly overlap: number;
+  readonly ranks: number;
+  readonly straggler: StragglerReport;
+}
+
+export interface FitResult {
+  readonly steps: number;
+  /** Samples that this call trained on, over all ranks. */
+  readonly samples: number;
+  readonly ms: number;
+  /** Means over the steps of this rank, ms. */
+  readonly meanStep: MeanStep;
+}
+
+/** Where the time of the average step goes, ms. */
+export interface MeanStep {
+  readonly totalMs: number;
+  readonly readMs: number;
+  readonly forwardMs: number;
+  readonly backwardMs: number;
+  readonly waitMs: number;
+  readonly transferMs: number;
+  readonly hiddenMs: number;
+  readonly optimizerMs: number;
+}
+
+/** Numbers that a rank tells the others. */
+const FIELDS = 8;
+
+/** Trains from `training.stepsDone` on to the end. All ranks call it. @throws RankLost with `onLoss: 'throw'`, and what callbacks throw. */
+export async function fit(training: Distributed, options: FitOptions): Promise<FitResult> {
+  return new Fit(training, options).run();
+}
+
+class Fit {
+  readonly #training: Distributed;
+  readonly #options: FitOptions;
+  readonly #steps: number;
+  readonly #reportEvery: number;
+  readonly #inputs: Float32Array;
+  readonly #labels: Int32Array;
+  readonly #stretch = new Float64Array(FIELDS);
+  readonly #sum = { total: 0, read: 0, forward: 0, backward: 0, wait: 0, transfer: 0, hidden: 0, optimizer: 0, count: 0 };
+  #share: Uint32Array = new Uint32Array(0);
+  #shareFrom = 0;
+  #stretchBegan = nowMs();
+  #lastTurn = nowMs();
+  #samples = 0;
+
+  constructor(training: Distributed, options: FitOptions) {
+    const { epochs, sampler, reportEvery = 20, steps } = options;
+    if (!Number.isSafeInteger(epochs) || epochs < 1)
+      throw new RangeError(`epochs must be an integer of at least 1, not ${epochs}`);
+    if (!Number.isSafeInteger(reportEvery) || reportEvery < 1)
+      throw new RangeError(`reportEvery must be an integer of at least 1, not ${reportEvery}`);
+    this.#training = training;
+    this.#options = options;
+    this.#reportEvery = reportEvery;
+    this.#steps = Math.min(steps ?? Number.POSITIVE_INFINITY, epochs * sampler.stepsPerEpoch);
+    const { maxBatch, inputShape } = training.model;
+    this.#inputs = new Float32Array(maxBatch * sizeOf(inputShape));
+    this.#labels = new Int32Array(maxBatch);
+  }
+
+  async run(): Promise<FitResult> {
+    const beganMs = nowMs();
+    const training = this.#training;
+    for (;;) {
+      try {
+        if (!(await this.#advance())) break;
+      } catch (error) {
+        if (!isLoss(error) || (this.#options.onLoss ?? 'shrink') === 'throw') throw error;
+        const at = nowMs();
+        await training.recover();
+        this.#restart();
+        const { stepsDone: step, size: ranks } = training;
+        this.#options.onMembers?.({ what: 'lost', ranks, step, tookMs: nowMs() - at });
+      }
+    }
+    const { total, read, forward, backward, wait, transfer, hidden, optimizer, count } = this.#sum;
+    const mean = (ms: number) => ms / Math.max(1, count);
+    const meanStep = {
+      totalMs: mean(total),
+      readMs: mean(read),
+      forwardMs: mean(forward - read),
+      backwardMs: mean(backward),
+      waitMs: mean(wait),
+      transferMs: mean(transfer),
+      hiddenMs: mean(hidden),
+      optimizerMs: mean(optimizer),
+    };
+    return { steps: training.stepsDone, samples: this.#samples, ms: nowMs() - beganMs, meanStep };
+  }
+
+  /** One step and what belongs to its end. False: the training is over. */
+  async #advance(): Promise<boolean> {
+    const training = this.#training;
+    const { sampler, checkpoints, onEpoch } = this.#options;
+    if (training.stepsDone >= this.#steps) return false;
+    const epoch = Math.floor(training.stepsDone / sampler.stepsPerEpoch);
+    await this.#step(epoch, training.stepsDone % sampler.stepsPerEpoch);
+    const done = training.stepsDone;
+    if (done % this.#reportEvery === 0 || done === this.#steps) await this.#report(epoch);
+    if (checkpoints?.due(done)) {
+      await training.settle();
+      const begin = nowMs();
+      checkpoints.begin(training);
+      training.timeline?.add('checkpoint', begin, nowMs(), done);
+    }
+    if (nowMs() - this.#lastTurn > 50) {
+      // Timers, bells and the lines of other ranks: a loop of synchronous collectives would never let them in.
+      await turn();
+      this.#lastTurn = nowMs();
+    }
+    if (done % sampler.stepsPerEpoch !== 0 && done !== this.#steps) return true;
+    await training.settle();
+    const begin = nowMs();
+    const goOn = await onEpoch?.(epoch);
+    training.timeline?.add('evaluate', begin, nowMs(), done);
+    this.#restart();
+    return goOn !== false;
+  }
+
+  async #step(epoch: number, step: number): Promise<void> {
+    const training = this.#training;
+    const { data, sampler, learningRate, beforeStep } = this.#options;
+    beforeStep?.(training.stepsDone);
+    const { rank, size, shards } = training;
+    const globalCount = sampler.batch(epoch, step).length;
+    this.#share = sampler.share(epoch, step, rank, size);
+    this.#shareFrom = Math.floor((globalCount * rank) / size);
+    let readMs = 0;
+    const result = await training.step({
+      count: this.#share.length,
+      globalCount,
+      learningRate: learningRate(training.stepsDone),
+      samples: this.#share,
+      ...(shards === undefined ? {} : { shardStarts: this.#shardStarts(globalCount, shards) }),
+      inputs: (from, to) => {
+        const begin = nowMs();
+        data.read(this.#share.subarray(from, to), this.#inputs, this.#labels);
+        readMs += nowMs() - begin;
+        return this.#inputs;
+      },
+      loss: (outputs, from, to, gradient, scale) => softmaxCrossEntropy(outputs, this.#labels, to - from, gradient, scale),
+    });
+    const { totalMs, forwardMs, backwardMs, waitMs, transferMs, hiddenMs, optimizerMs } = result.times;
+    const told = this.#stretch;
+    told[0] += result.lossSum;
+    told[1] += result.correct;
+    told[2] += result.count;
+    told[3] += forwardMs + backwardMs + optimizerMs;
+    told[4] += waitMs;
+    told[5] += transferMs;
+    told[6] += hiddenMs;
+    this.#samples += result.samples ?? result.count;
+    const sum = this.#sum;
+    sum.total += totalMs;
+    sum.read += readMs;
+    sum.forward += forwardMs;
+    sum.backward += backwardMs;
+    sum.wait += waitMs;
+    sum.transfer += transferMs;
+    sum.hidden += hiddenMs;
+    sum.optimizer += optimizerMs;
+    sum.count++;
+  }
+
+  /** Where the own shards of the global batch start, counted from the own first sample. */
+  #shardStarts(globalCount: number, shards: number): number[] {
+    const { rank, size } = this.#training;
+    const own = shards / size;
+    return Array.from({ length: own + 1 }, (_, i) => Math.floor((globalCount * (rank * own + i)) / shards) - this.#shareFrom);
+  }
+
+  /** The ranks tell each other how it goes, and let newcomers in. */
+  async #report(epoch: number): Promise<void> {
+    const training = this.#training;
+    const { group, onReport, onMembers } = this.#options;
+    const { synchronous } = training;
+    const size = synchronous ? training.size : 1;
+    const rank = synchronous ? training.rank : 0;
+    const all = new Float64Array(size * FIELDS);
+    this.#stretch[7] = group?.candidates ?? 0;
+    all.set(this.#stretch, rank * FIELDS);
+    if (synchronous) training.communicator.allgatherSync(all);
+    const rows = Array.from({ length: size }, (_, r) => all.subarray(r * FIELDS, (r + 1) * FIELDS));
+    const total = (field: number) => rows.reduce((sum, row) => sum + row[field], 0);
+    const ms = nowMs() - this.#stretchBegan;
+    const [compute, wait, transfer, hidden] = [total(3), total(4), total(5), total(6)];
+    const busy = Math.max(1e-9, compute + wait + transfer);
+    const times: RankTimes[] = rows.map((row) => ({ computeMs: row[3], waitMs: row[4], transferMs: row[5] }));
+    const { stepsDone: step, size: ranks } = training;
+    onReport?.({
+      step,
+      epoch,
+      steps: this.#steps,
+      loss: total(0) / total(2),
+      accuracy: total(1) / total(2),
+      samplesPerSecond: ((synchronous ? 1 : ranks) * 1e3 * total(2)) / ms,
+      transferShare: transfer / busy,
+      waitShare: wait / busy,
+      overlap: hidden + transfer > 0 ? hidden / (hidden + transfer) : 1,
+      ranks,
+      straggler: findStraggler(times),
+    });
+    if (group !== undefined && synchronous && rows[0][7] > 0) {
+      const begin = nowMs();
+      const communicator = await group.admit(training.communicator, rows[0][7]);
+      if (communicator !== undefined) {
+        await training.adopt(communicator);
+        onMembers?.({ what: 'joined', ranks: training.size, step, tookMs: nowMs() - begin });
+      }
+    }
+    this.#restart();
+  }
+
+  #restart(): void {
+    this.#stretch.fill(0);
+    this.#stretchBegan = nowMs();
+  }
+}

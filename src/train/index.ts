@@ -1,0 +1,17 @@
+/** The train layer: models that train together on many ranks. */
+
+export * from './all-reduce-exchange.js';
+export * from './buckets.js';
+export * from './checkpoint/checkpoint-writer.js';
+export * from './checkpoint/interval.js';
+export * from './checkpoint/restore.js';
+export * from './checkpoint/safetensors.js';
+export * from './distribute.js';
+export * from './elastic-group.js';
+export * from './evaluate.js';
+export * from './fit.js';
+export * from './gradient-exchange.js';
+export * from './local-sgd-exchange.js';
+export * from './stragglers.js';
+export * from './timeline.js';
+export * from './trace.js';
