@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "blas.h"
+#include "compress.h"
 #include "convolution.h"
 #include "kernels.h"
 
@@ -143,6 +144,6 @@ int kernel_call(double *call) {
       return 0;
     }
     default:
-      return 1;
+      return compress_call(call);
   }
 }

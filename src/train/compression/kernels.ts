@@ -1,0 +1,111 @@
+/**
+ * The C kernels of gradient exchange as functions of typed arrays: weighted sums and encodings. native/compress.h says what each does; the order of
+ * KERNEL is the order of its enumeration.
+ *
+ * Encoders work in place: afterwards `x` holds what the encoding could not express, so that encoded + x is what x was.
+ */
+import { addressOf, result, run } from '../../nn/kernels.js';
+
+const KERNEL = {
+  weightedSum: 64,
+  f16Encode: 65,
+  f16Decode: 66,
+  bf16Encode: 67,
+  bf16Decode: 68,
+  absMax: 69,
+  int8Encode: 70,
+  int8Decode: 71,
+  oneBitEncode: 72,
+  oneBitAdd: 73,
+  topK: 74,
+  threshold: 75,
+  sparseAdd: 76,
+  randomKEncode: 77,
+  randomKDecode: 78,
+  orthonormalize: 79,
+} as const;
+
+/** y = sum of factors[i] * sources[i], in the order of i. All are as long as y. */
+export function weightedSum(y: Float32Array, sources: readonly Float32Array[], factors: readonly number[]): void {
+  const places = Float64Array.from(sources, addressOf);
+  const weights = Float64Array.from(factors);
+  run(KERNEL.weightedSum, addressOf(y), y.length, addressOf(places), addressOf(weights), places.length);
+}
+
+/** IEEE binary16, to nearest, ties to even; what is too large becomes infinite. */
+export function f16Encode(x: Float32Array, out: Uint16Array): void {
+  run(KERNEL.f16Encode, addressOf(x), addressOf(out), x.length);
+}
+
+/** y = factor * halves */
+export function f16Decode(halves: Uint16Array, y: Float32Array, factor: number): void {
+  run(KERNEL.f16Decode, addressOf(halves), addressOf(y), y.length, factor);
+}
+
+/** bfloat16, to nearest, ties to even. */
+export function bf16Encode(x: Float32Array, out: Uint16Array): void {
+  run(KERNEL.bf16Encode, addressOf(x), addressOf(out), x.length);
+}
+
+/** y = factor * halves */
+export function bf16Decode(halves: Uint16Array, y: Float32Array, factor: number): void {
+  run(KERNEL.bf16Decode, addressOf(halves), addressOf(y), y.length, factor);
+}
+
+/** The greatest magnitude; 0 of nothing. */
+export function absMax(x: Float32Array): number {
+  run(KERNEL.absMax, addressOf(x), x.length);
+  return result(0);
+}
+
+/** x / unit to nearest, ties to even, within -127 .. 127. A unit of 0 gives zeros. */
+export function int8Encode(x: Float32Array, out: Int8Array, unit: number): void {
+  run(KERNEL.int8Encode, addressOf(x), addressOf(out), x.length, unit, 127);
+}
+
+/** y = unit * bytes */
+export function int8Decode(bytes: Int8Array, y: Float32Array, unit: number): void {
+  run(KERNEL.int8Decode, addressOf(bytes), addressOf(y), y.length, unit);
+}
+
+/** Bit i says x[i] >= 0; `means` become those of the numbers below 0 and of the others. */
+export function oneBitEncode(x: Float32Array, bits: Uint32Array, means: Float32Array): void {
+  run(KERNEL.oneBitEncode, addressOf(x), addressOf(bits), x.length, addressOf(means));
+}
+
+/** y += factor * means[bit] */
+export function oneBitAdd(bits: Uint32Array, means: Float32Array, y: Float32Array, factor: number): void {
+  run(KERNEL.oneBitAdd, addressOf(bits), addressOf(means), addressOf(y), y.length, factor);
+}
+
+/** The numbers of the greatest magnitude, as many as `index` has room for (at most x.length), by ascending index. */
+export function topK(x: Float32Array, index: Uint32Array, value: Float32Array): void {
+  run(KERNEL.topK, addressOf(x), x.length, index.length, addressOf(index), addressOf(value));
+}
+
+/** The first numbers of a magnitude of at least `limit`, as many as there is room for. Returns how many. */
+export function thresholdSelect(x: Float32Array, limit: number, index: Uint32Array, value: Float32Array): number {
+  run(KERNEL.threshold, addressOf(x), x.length, limit, index.length, addressOf(index), addressOf(value));
+  return result(0);
+}
+
+/** y[index] += factor * value. Throws a RangeError for an index outside y: what came is no encoding of y. */
+export function sparseAdd(index: Uint32Array, value: Float32Array, y: Float32Array, factor: number): void {
+  run(KERNEL.sparseAdd, addressOf(index), addressOf(value), index.length, addressOf(y), y.length, factor);
+  if (result(0) !== 0) throw new RangeError(`a sparse gradient names an element outside the ${y.length} that there are`);
+}
+
+/** One number of each of value.length equal stretches (at most x.length), chosen by seed and step. */
+export function randomKEncode(x: Float32Array, value: Float32Array, seed: number, step: number): void {
+  run(KERNEL.randomKEncode, addressOf(x), x.length, value.length, seed, step, addressOf(value));
+}
+
+/** y = 0, and factor * value where `randomKEncode` with this seed and step took from. */
+export function randomKDecode(value: Float32Array, y: Float32Array, seed: number, step: number, factor: number): void {
+  run(KERNEL.randomKDecode, addressOf(value), value.length, seed, step, addressOf(y), y.length, factor);
+}
+
+/** Makes the columns of a row-major matrix orthonormal; one that lay in those before it becomes 0. */
+export function orthonormalize(matrix: Float32Array, rows: number, columns: number): void {
+  run(KERNEL.orthonormalize, addressOf(matrix), rows, columns);
+}

@@ -1,0 +1,309 @@
+/**
+ * A worker's side: pushes gradients, pulls parameters.
+ *
+ * Both stay where they are. Pushing is a message of a few numbers, after which the server reads the gradient where backward wrote it; pulling is a READ of the shard
+ * into the model's parameters. A shard can be pushed as soon as its part of the gradient is final, while earlier layers still compute.
+ *
+ * When a server dies, its shard is asked for at the server that has the replica, and what was not granted is pushed there again under the same step number: a
+ * server that has that step already only says so.
+ */
+import { Context, type Endpoint, type ExposedMemory, PeerLost, type RemoteMemory, type Worker } from '../../messaging/index.js';
+import type { Device } from '../../verbs/index.js';
+import { HANDLER, header, KIND, readHeader } from './protocol.js';
+import type { GroupPlan } from './server.js';
+import type { ShardCut } from './shard-cut.js';
+
+export interface ParameterClientOptions {
+  readonly plan: GroupPlan;
+  /** This worker's number, 0 .. workers - 1. Worker 0 brings the initial parameters. */
+  readonly worker: number;
+  /** Addresses of the servers, in order. */
+  readonly servers: readonly Uint8Array[];
+  /** The device whose arena memory the two arrays are. */
+  readonly device: Device;
+  readonly parameters: Float32Array;
+  readonly gradients: Float32Array;
+  /** Longest wait for a server, ms. Default 60,000. */
+  readonly timeoutMs?: number;
+}
+
+/** What a worker has moved. */
+export interface ClientCounters {
+  /** Pushes, each of one shard. */
+  readonly pushes: number;
+  /** Bytes READ from shards into the parameters: the one transfer of a push and pull. */
+  readonly pulledBytes: number;
+  /** Shards that were found at another server after theirs died. */
+  readonly failovers: number;
+  /** Time between the end of computing and the last grant, ms. */
+  readonly waitMs: number;
+  /** Time of pulling, ms. */
+  readonly pullMs: number;
+}
+
+interface Waiter {
+  readonly server: number;
+  resolve(words: Float64Array, data: Uint8Array): void;
+  reject(error: Error): void;
+}
+
+/** Where a shard is. */
+interface Place {
+  readonly cut: ShardCut;
+  server: number;
+  remote: RemoteMemory | undefined;
+  /** The push under way, of this step. */
+  pushed: Promise<number> | undefined;
+}
+
+export class ParameterClient {
+  readonly #options: ParameterClientOptions;
+  readonly #context: Context;
+  readonly #worker: Worker;
+  readonly #endpoints: Endpoint[];
+  readonly #places: Place[];
+  readonly #waiting = new Map<string, Waiter>();
+  readonly #exposed: ExposedMemory;
+  readonly #pinned: ExposedMemory;
+  readonly #timeoutMs: number;
+  #counters = { pushes: 0, pulledBytes: 0, failovers: 0, waitMs: 0, pullMs: 0 };
+  #step = 0;
+  #weight = 0;
+  #rate = 0;
+  #closed = false;
+
+  private constructor(options: ParameterClientOptions, context: Context, worker: Worker) {
+    const { plan, servers, gradients, parameters } = options;
+    this.#options = options;
+    this.#context = context;
+    this.#worker = worker;
+    this.#timeoutMs = options.timeoutMs ?? 60_000;
+    this.#exposed = worker.expose(gradients);
+    this.#pinned = worker.expose(parameters);
+    worker.handle(HANDLER.toClient, ({ header: bytes, data }) => this.#hear(readHeader(bytes), data?.slice()));
+    this.#endpoints = servers.map((address) => worker.connect(address));
+    for (const [server, endpoint] of this.#endpoints.entries()) endpoint.whenClosed.push(() => this.#lost(server));
+    this.#places = plan.cuts.map((cut) => ({ cut, server: cut.index, remote: undefined, pushed: undefined }));
+  }
+
+  /** Joins the servers; resolves when the initial parameters of worker 0 are there. Throws PeerLost, MSG_TIMEOUT. */
+  static async connect(options: ParameterClientOptions): Promise<ParameterClient> {
+    const { plan, parameters, gradients } = options;
+    if (parameters.length !== plan.floats || gradients.length !== plan.floats) {
+      throw new RangeError(`the plan has ${plan.floats} parameters: got ${parameters.length}, and ${gradients.length} gradients`);
+    }
+    const context = new Context(options.device);
+    const client = new ParameterClient(options, context, await context.createWorker());
+    try {
+      await client.#begin();
+      return client;
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+  }
+
+  /** Steps that were pushed. */
+  get step(): number {
+    return this.#step;
+  }
+
+  counters(): ClientCounters {
+    return { ...this.#counters };
+  }
+
+  async #begin(): Promise<void> {
+    const { worker, parameters } = this.#options;
+    for (const endpoint of this.#endpoints) await endpoint.ready({ timeoutMs: this.#timeoutMs });
+    const ready = this.#places.map(({ cut, server }) => this.#answer(KIND.ready, cut.index, server));
+    for (const settled of ready) settled.catch(() => undefined);
+    // Everybody introduces itself to every server: any of them may take over a shard later.
+    await Promise.all(
+      this.#places.map(async (place) => {
+        const joined = this.#answer(KIND.joined, place.cut.index, place.server);
+        for (const endpoint of this.#endpoints) await this.#join(endpoint, place.cut.index, false);
+        place.remote = this.#endpoints[place.server].unpack((await joined).data);
+        if (worker !== 0) return;
+        const { from, to } = place.cut;
+        await place.remote.put(0, parameters.subarray(from, to));
+        await this.#endpoints[place.server].flush();
+        await this.#endpoints[place.server].am(HANDLER.toServer, header(KIND.init, place.cut.index), NOTHING);
+      }),
+    );
+    await Promise.all(ready);
+    await this.pull();
+  }
+
+  #join(endpoint: Endpoint, shard: number, failover: boolean): Promise<void> {
+    const words = header(KIND.join, shard, this.#options.worker, failover ? 1 : 0);
+    return endpoint.am(HANDLER.toServer, words, this.#exposed.pack());
+  }
+
+  /** Begins a step: its pushes carry `weight` (samples behind the gradient; 0: nothing to add) and the learning rate. */
+  start(weight: number, rate: number): void {
+    if (this.#places.some(({ pushed }) => pushed !== undefined)) throw new Error('finish() the step before, first');
+    this.#weight = weight;
+    this.#rate = rate;
+  }
+
+  /** Shards whose range lies in elements `from` and above: their gradients are final. */
+  pushFrom(from: number): void {
+    for (const place of this.#places) {
+      if (place.cut.from >= from && place.pushed === undefined) {
+        place.pushed = this.#push(place);
+        place.pushed.catch(() => undefined); // `finish` throws it
+      }
+    }
+  }
+
+  /** Pushes what is not pushed yet, waits for the grants and pulls. Returns the samples in the update. Throws PeerLost when a shard is lost. */
+  async finish(): Promise<number> {
+    this.pushFrom(0);
+    let samples = 0;
+    const begin = performance.now();
+    let granted = begin;
+    await Promise.all(
+      this.#places.map(async (place) => {
+        samples = await (place.pushed as Promise<number>);
+        granted = performance.now();
+        while (!(await this.#pullShard(place))) samples = await this.#push(place);
+      }),
+    );
+    this.#counters.waitMs += granted - begin;
+    this.#counters.pullMs += performance.now() - granted;
+    for (const place of this.#places) place.pushed = undefined;
+    this.#step++;
+    return samples;
+  }
+
+  /** One step in one call: push, wait, pull. */
+  pushPull(weight: number, rate: number): Promise<number> {
+    this.start(weight, rate);
+    return this.finish();
+  }
+
+  /** READs all shards as they are now. */
+  async pull(): Promise<void> {
+    await Promise.all(
+      this.#places.map(async (place) => {
+        while (!(await this.#pullShard(place))) await this.#failOver(place);
+      }),
+    );
+  }
+
+  /** False when its server is gone. */
+  async #pullShard(place: Place): Promise<boolean> {
+    const { from, to } = place.cut;
+    try {
+      await (place.remote as RemoteMemory).get(0, this.#options.parameters.subarray(from, to), { timeoutMs: this.#timeoutMs });
+      this.#counters.pulledBytes += 4 * (to - from);
+      return true;
+    } catch (error) {
+      if (!(error instanceof PeerLost)) throw error;
+      return false;
+    }
+  }
+
+  /** Resolves when the step is in the shard. */
+  async #push(place: Place): Promise<number> {
+    const { worker } = this.#options;
+    const words = header(KIND.push, place.cut.index, worker, this.#step, this.#weight, this.#rate);
+    for (;;) {
+      const endpoint = this.#endpoints[place.server];
+      try {
+        const granted = this.#answer(KIND.grant, place.cut.index, place.server);
+        this.#counters.pushes++;
+        await Promise.all([granted, endpoint.am(HANDLER.toServer, words, NOTHING)]);
+        return (await granted).words[4];
+      } catch (error) {
+        if (!(error instanceof PeerLost)) throw error;
+        await this.#failOver(place, error);
+      }
+    }
+  }
+
+  /** Finds the shard at the server that has its replica. Throws PeerLost when there is none. */
+  async #failOver(place: Place, cause?: PeerLost): Promise<void> {
+    const { plan } = this.#options;
+    const from = place.server;
+    const next = (place.cut.index + 1) % this.#endpoints.length;
+    const endpoint = this.#endpoints[next];
+    if (!plan.replicate || this.#endpoints.length < 2 || from === next || endpoint.state !== 'ready') {
+      const how = plan.replicate && this.#endpoints.length > 1 ? 'both of its servers are gone' : 'it had no replica';
+      throw cause ?? new PeerLost(this.#endpoints[from].peer, `shard ${place.cut.index}`, how);
+    }
+    place.server = next;
+    const { index } = place.cut;
+    const joined = this.#answer(KIND.joined, index, next);
+    const ready = this.#answer(KIND.ready, index, next);
+    ready.catch(() => undefined);
+    await this.#join(endpoint, index, true);
+    place.remote = endpoint.unpack((await joined).data);
+    await ready;
+    this.#counters.failovers++;
+  }
+
+  /** The next word of this kind about a shard. */
+  #answer(kind: number, shard: number, server: number): Promise<{ words: Float64Array; data: Uint8Array }> {
+    const key = `${kind} ${shard}`;
+    return new Promise((resolve, reject) => {
+      const { state, failure, peer } = this.#endpoints[server];
+      if (state === 'failed' || state === 'closed') {
+        reject(failure ?? new PeerLost(peer, 'a push', 'it is gone'));
+        return;
+      }
+      const late = () =>
+        this.#settle(key)?.reject(new Error(`parameter server ${server} did not answer for ${this.#timeoutMs} ms`));
+      const timer = setTimeout(late, this.#timeoutMs);
+      this.#waiting.set(key, {
+        server,
+        resolve: (words, data) => {
+          clearTimeout(timer);
+          resolve({ words, data });
+        },
+        reject: (error) => {
+          clearTimeout(timer);
+          reject(error);
+        },
+      });
+    });
+  }
+
+  #settle(key: string): Waiter | undefined {
+    const waiter = this.#waiting.get(key);
+    this.#waiting.delete(key);
+    return waiter;
+  }
+
+  #hear(words: Float64Array, data: Uint8Array = NOTHING): void {
+    const [kind, shard, step] = words;
+    if (kind === KIND.grant && step !== this.#step) return; // of a push that was repeated elsewhere
+    this.#settle(`${kind} ${shard}`)?.resolve(words, data);
+  }
+
+  #lost(server: number): void {
+    const { failure, peer } = this.#endpoints[server];
+    const error = failure instanceof PeerLost ? failure : new PeerLost(peer, 'an open endpoint', 'it closed the endpoint');
+    for (const [key, waiter] of this.#waiting) {
+      if (waiter.server !== server) continue;
+      this.#waiting.delete(key);
+      waiter.reject(error);
+    }
+  }
+
+  /** Leaves the servers. Idempotent. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    const words = header(KIND.leave, 0, this.#options.worker);
+    for (const endpoint of this.#endpoints) {
+      if (endpoint.state === 'ready') await endpoint.am(HANDLER.toServer, words, NOTHING).catch(() => undefined);
+    }
+    this.#exposed.close();
+    this.#pinned.close();
+    await this.#worker.close({ timeoutMs: 2000 }).catch(() => undefined);
+    await this.#context.close();
+  }
+}
+
+const NOTHING = new Uint8Array(0);

@@ -1,0 +1,152 @@
+/**
+ * A group of parameter servers and workers: who plays what, and how they find each other.
+ *
+ * ```ts
+ * const group = await ParameterServerGroup.join({
+ *   rank, size, share: shareOver(exchange, rank, size),
+ *   servers: [0, 1], workers: [0, 1], mode: 'sync', optimizer: { kind: 'adam' }, device, ...model,
+ * });
+ * await group.client?.pushPull(samples, learningRate);      // gradients -> servers -> parameters
+ * ```
+ * A rank may be server, worker, or both: servers run on threads of their own, so one that shares a rank with a worker answers while that worker computes.
+ */
+
+import type { Exchange } from '../../collectives/exchange.js';
+import type { Communicator } from '../../collectives/index.js';
+import type { ParameterRange } from '../../nn/index.js';
+import type { Device } from '../../verbs/index.js';
+import { ParameterClient } from './client.js';
+import type { GroupPlan, ServerCounters } from './server.js';
+import { ServerHandle } from './server-handle.js';
+import type { ServerOptimizer } from './server-optimizer.js';
+import { SERVER_MODES, type ServerMode } from './shard.js';
+import { cutShards } from './shard-cut.js';
+
+export interface ServerSettings {
+  /** When gradients are applied; see shard.ts. Default 'sync'. */
+  readonly mode?: ServerMode;
+  /** ssp: steps a worker may be ahead of the slowest; an integer from 0. Default 3. */
+  readonly staleness?: number;
+  /** What the servers do with gradients. Default: SGD without momentum. */
+  readonly optimizer?: ServerOptimizer;
+  /** Keep a replica of each shard at the next server, so that one may die. Needs two servers. Default: true where there are two. */
+  readonly replicate?: boolean;
+  /** Provider of the servers' devices. Default 'shm'. */
+  readonly provider?: string;
+}
+
+export interface GroupOptions extends ServerSettings {
+  /** 0 .. size - 1. */
+  readonly rank: number;
+  readonly size: number;
+  /** Gives one's own bytes to all ranks and returns those of all, by rank; called twice. */
+  readonly share: (own: Uint8Array) => Promise<Uint8Array[]>;
+  /** Ranks that run a server, in the order of the shards. */
+  readonly servers: readonly number[];
+  /** Ranks that train. */
+  readonly workers: readonly number[];
+  /** The device whose arena memory parameters and gradients are. */
+  readonly device: Device;
+  readonly parameters: Float32Array;
+  readonly gradients: Float32Array;
+  /** The tensors in them. */
+  readonly ranges: readonly ParameterRange[];
+  /** Longest wait for anybody, ms. Default 60,000. */
+  readonly timeoutMs?: number;
+}
+
+export class ParameterServerGroup {
+  readonly plan: GroupPlan;
+  /** The worker's side; undefined on a rank that only serves. */
+  readonly client: ParameterClient | undefined;
+  readonly #server: ServerHandle | undefined;
+
+  private constructor(plan: GroupPlan, client: ParameterClient | undefined, server: ServerHandle | undefined) {
+    this.plan = plan;
+    this.client = client;
+    this.#server = server;
+  }
+
+  /** All ranks call it with the same settings. Throws a RangeError for settings that make no sense, PeerLost, MSG_TIMEOUT. */
+  static async join(options: GroupOptions): Promise<ParameterServerGroup> {
+    const plan = planOf(options);
+    const { rank, share, servers, workers, device, parameters, gradients, timeoutMs } = options;
+    const index = servers.indexOf(rank);
+    const server = index < 0 ? undefined : await ServerHandle.start(index, plan);
+    try {
+      const all = await share(server?.address ?? new Uint8Array(0));
+      const addresses = servers.map((one) => all[one]);
+      await server?.connect(addresses);
+      const worker = workers.indexOf(rank);
+      const client =
+        worker < 0
+          ? undefined
+          : await ParameterClient.connect({ plan, worker, servers: addresses, device, parameters, gradients, timeoutMs });
+      return new ParameterServerGroup(plan, client, server);
+    } catch (error) {
+      await server?.close();
+      throw error;
+    }
+  }
+
+  /** What this rank's server has done; undefined on a rank without one. */
+  async serverCounters(): Promise<ServerCounters | undefined> {
+    return this.#server?.counters();
+  }
+
+  /** Leaves. A rank with a server waits until the workers have left it. Returns the server's last counters. Idempotent. */
+  async close(): Promise<ServerCounters | undefined> {
+    await this.client?.close();
+    return this.#server?.close();
+  }
+}
+
+function planOf(options: GroupOptions): GroupPlan {
+  const { servers, workers, size, parameters, ranges, mode = 'sync', staleness = 3 } = options;
+  const { optimizer = { kind: 'sgd' }, provider = 'shm', replicate = servers.length > 1 } = options;
+  if (!SERVER_MODES.includes(mode)) throw new RangeError(`mode must be ${SERVER_MODES.join(', ')}: got '${String(mode)}'`);
+  if (!Number.isSafeInteger(staleness) || staleness < 0)
+    throw new RangeError(`staleness must be an integer from 0, not ${staleness}`);
+  for (const [what, ranks] of Object.entries({ servers, workers })) {
+    const distinct = new Set(ranks).size === ranks.length && ranks.length > 0;
+    if (!distinct || ranks.some((one) => !Number.isInteger(one) || one < 0 || one >= size)) {
+      throw new RangeError(`${what} must be different ranks of 0 to ${size - 1}, at least one: [${ranks.join(', ')}]`);
+    }
+  }
+  if (replicate && servers.length < 2) throw new RangeError('a replica needs a second server: give two, or replicate: false');
+  const cuts = cutShards(parameters.length, servers.length, ranges, optimizer.kind === 'lamb');
+  return {
+    mode,
+    staleness,
+    workers: workers.length,
+    optimizer,
+    floats: parameters.length,
+    ranges,
+    cuts,
+    replicate,
+    device: provider,
+  };
+}
+
+/** Sharing through a store of keys and values. `key` is new for each group. */
+export function shareOver(exchange: Exchange, rank: number, size: number, key = 'parameter-servers'): GroupOptions['share'] {
+  return async (own) => {
+    await exchange.set(`${key}/${rank}`, own);
+    return Promise.all(Array.from({ length: size }, (_, r) => (r === rank ? own : exchange.wait(`${key}/${r}`))));
+  };
+}
+
+/** Sharing by an all-gather. */
+export function shareAmong(communicator: Communicator): GroupOptions['share'] {
+  return async (own) => {
+    const lengths = new Int32Array(communicator.size);
+    lengths[communicator.rank] = own.length;
+    await communicator.allgather(lengths);
+    const counts = [...lengths];
+    const all = new Uint8Array(counts.reduce((sum, length) => sum + length, 0));
+    const offsets = counts.map((_, r) => counts.slice(0, r).reduce((sum, length) => sum + length, 0));
+    all.set(own, offsets[communicator.rank]);
+    await communicator.allgather(all, { counts });
+    return counts.map((length, r) => all.slice(offsets[r], offsets[r] + length));
+  };
+}

@@ -1,0 +1,45 @@
+/**
+ * What workers and servers say to each other: short active messages, which the sender writes into a ring of the receiver. Numbers only; gradients and
+ * parameters never travel in a message: the server reads the gradient where backward wrote it, the worker reads the shard where the optimizer wrote it.
+ *
+ * ```
+ *   worker                                              server
+ *   JOIN worker, shard, failover  + key of gradient ──>
+ *                        <── JOINED shard, version      + key of the shard's parameters
+ *   (worker 0 WRITEs the initial parameters)  INIT ──>
+ *                        <── READY shard
+ *   PUSH worker, shard, step, weight, rate          ──> READ or map the gradient, apply, WRITE to the replica
+ *                        <── GRANT shard, step, version, weight
+ *   (pull: READ of the shard)
+ *   LEAVE worker                                    ──>
+ *
+ *   server                                              server with the replica
+ *   REPLICATE shard, bytes                          ──>
+ *                        <── REPLICA shard              + key of the replica
+ * ```
+ * A header is six 64-bit floats.
+ */
+
+export const HANDLER = { toServer: 1, toClient: 2 } as const;
+
+export const KIND = {
+  join: 1,
+  joined: 2,
+  init: 3,
+  ready: 4,
+  push: 5,
+  grant: 6,
+  leave: 7,
+  replicate: 8,
+  replica: 9,
+} as const;
+
+/** Fields of every header: kind, shard, then what the picture above names. */
+export function header(kind: number, shard: number, a = 0, b = 0, c = 0, d = 0): Uint8Array {
+  return new Uint8Array(Float64Array.of(kind, shard, a, b, c, d).buffer);
+}
+
+/** The numbers of a header that lies anywhere in memory. */
+export function readHeader(bytes: Uint8Array): Float64Array {
+  return new Float64Array(bytes.slice().buffer);
+}

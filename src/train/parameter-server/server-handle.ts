@@ -1,0 +1,107 @@
+/** A server that this process runs, seen from the main thread. */
+import { Worker as Thread } from 'node:worker_threads';
+import type { GroupPlan, ServerCounters } from './server.js';
+import type { ServerAnswer, ServerRequest, ServerThreadInput } from './server-thread.js';
+
+/** How long `close` waits for workers that have not left, ms. */
+const CLOSE_MS = 10_000;
+
+export class ServerHandle {
+  readonly index: number;
+  /** What workers and other servers connect to. */
+  readonly address: Uint8Array;
+  readonly #thread: Thread;
+  readonly #waiting: { resolve: (answer: ServerAnswer) => void; reject: (error: Error) => void }[] = [];
+  #failure: Error | undefined;
+  #closed: Promise<ServerCounters | undefined> | undefined;
+
+  private constructor(index: number, address: Uint8Array, thread: Thread) {
+    this.index = index;
+    this.address = address;
+    this.#thread = thread;
+    thread.on('message', (answer: ServerAnswer) => this.#hear(answer));
+    thread.on('error', (error) => this.#fail(error));
+    thread.on('exit', () => this.#fail(new Error(`parameter server ${index} has ended`)));
+    thread.unref();
+  }
+
+  /** Starts server `index` of the plan on a thread. Throws what opening its device throws. */
+  static start(index: number, plan: GroupPlan): Promise<ServerHandle> {
+    const input: ServerThreadInput = { index, plan };
+    const thread = new Thread(new URL('./server-thread.js', import.meta.url), { workerData: input, execArgv: [] });
+    return new Promise((resolve, reject) => {
+      thread.once('error', reject);
+      thread.once('message', ({ address }: ServerAnswer) => {
+        thread.off('error', reject);
+        resolve(new ServerHandle(index, address as Uint8Array, thread));
+      });
+    });
+  }
+
+  /** Makes the replica at the next server. All servers do it at the same time; `addresses` are theirs, in order. */
+  async connect(addresses: readonly Uint8Array[]): Promise<void> {
+    await this.#ask({ ask: 'connect', addresses });
+  }
+
+  async counters(): Promise<ServerCounters> {
+    return (await this.#ask({ ask: 'counters' })).counters as ServerCounters;
+  }
+
+  /** Why the server stopped by itself, or undefined. */
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
+  /** Waits until the workers have left, then ends the thread. Returns its last counters. Idempotent. */
+  close(): Promise<ServerCounters | undefined> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<ServerCounters | undefined> {
+    let last: ServerCounters | undefined;
+    try {
+      last = (await this.#ask({ ask: 'close', patienceMs: CLOSE_MS })).counters;
+    } catch {
+      // It ended before.
+    }
+    await this.#thread.terminate();
+    return last;
+  }
+
+  #ask(request: ServerRequest): Promise<ServerAnswer> {
+    return new Promise((resolve, reject) => {
+      if (this.#failure !== undefined) throw this.#failure;
+      const release = () => {
+        if (this.#waiting.length === 0) this.#thread.unref();
+      };
+      this.#thread.ref();
+      this.#waiting.push({
+        resolve: (answer) => {
+          release();
+          resolve(answer);
+        },
+        reject: (error) => {
+          release();
+          reject(error);
+        },
+      });
+      this.#thread.postMessage(request);
+    });
+  }
+
+  #hear(answer: ServerAnswer): void {
+    if (answer.fatal) {
+      this.#fail(new Error(answer.error));
+      return;
+    }
+    const waiter = this.#waiting.shift();
+    if (answer.error === undefined) waiter?.resolve(answer);
+    else waiter?.reject(new Error(answer.error));
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+  }
+}

@@ -1,0 +1,23 @@
+/** The optimizer of a server, as plain data: it travels to the thread that the server runs on. */
+import { Adam, type AdamOptions, AdamW, Lamb, type Optimizer, Sgd, type SgdOptions, type Trained } from '../../nn/index.js';
+
+export type ServerOptimizer =
+  | ({ readonly kind: 'sgd' } & SgdOptions)
+  | ({ readonly kind: 'adam' | 'adamw' | 'lamb' } & AdamOptions);
+
+/** The optimizer over a shard's parameters. Throws a RangeError for an unknown kind or a bad option. */
+export function makeOptimizer(description: ServerOptimizer, trained: Trained): Optimizer {
+  const { kind, ...options } = description;
+  switch (kind) {
+    case 'sgd':
+      return new Sgd(trained, options);
+    case 'adam':
+      return new Adam(trained, options);
+    case 'adamw':
+      return new AdamW(trained, options);
+    case 'lamb':
+      return new Lamb(trained, options);
+    default:
+      throw new RangeError(`unknown optimizer '${String(kind)}': use sgd, adam, adamw or lamb`);
+  }
+}

@@ -1,0 +1,45 @@
+/** The thread that a server runs on: it goes on serving while the main thread of its process computes. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { type GroupPlan, ParameterServer, type ServerCounters } from './server.js';
+
+export interface ServerThreadInput {
+  readonly index: number;
+  readonly plan: GroupPlan;
+}
+
+/** What the thread is asked. */
+export type ServerRequest =
+  | { readonly ask: 'connect'; readonly addresses: readonly Uint8Array[] }
+  | { readonly ask: 'counters' }
+  | { readonly ask: 'close'; readonly patienceMs: number };
+
+/** What it says: its address first, then one answer for each request. */
+export type ServerAnswer = {
+  readonly address?: Uint8Array;
+  readonly counters?: ServerCounters;
+  readonly done?: true;
+  /** A request failed, or (fatal) the server did. */
+  readonly error?: string;
+  readonly fatal?: boolean;
+};
+
+if (parentPort !== null && workerData !== null) {
+  const port = parentPort;
+  const { index, plan } = workerData as ServerThreadInput;
+  const say = (answer: ServerAnswer) => port.postMessage(answer);
+  const server = await ParameterServer.open(index, plan, (error) => say({ error: error.message, fatal: true }));
+  port.on('message', async (request: ServerRequest) => {
+    try {
+      if (request.ask === 'connect') await server.connect(request.addresses);
+      else if (request.ask === 'close') {
+        await server.empty(request.patienceMs);
+        await server.close();
+        port.close();
+      }
+      say({ done: true, counters: server.counters() });
+    } catch (error) {
+      say({ error: (error as Error).message });
+    }
+  });
+  say({ address: server.address });
+}

@@ -1,0 +1,144 @@
+/**
+ * A shard: a part of the parameters, its optimizer, and the rules by which gradients are applied. No messages and no waiting in here, so that every
+ * rule can be tested as it stands.
+ *
+ *   clocks   [ 7 | 6 | 7 ]     steps of each worker that are in the parameters: a push of an earlier step was applied before and is only granted again
+ *   waiting  [ - | 7 | 7 ]     pushes that are not granted yet
+ *
+ * - sync: a step is applied when every living worker has pushed it, as the mean over all samples.
+ * - async: every push is applied when it comes. Gradients are of parameters that others have changed meanwhile.
+ * - ssp: as async, but a worker that is more than `staleness` steps ahead of the slowest gets its grant only when that one has come closer.
+ */
+import type { Optimizer, ParameterRange } from '../../nn/index.js';
+import { weightedSum } from '../compression/kernels.js';
+import { makeOptimizer, type ServerOptimizer } from './server-optimizer.js';
+
+export const SERVER_MODES = ['sync', 'async', 'ssp'] as const;
+export type ServerMode = (typeof SERVER_MODES)[number];
+
+export interface ShardOptions {
+  readonly mode: ServerMode;
+  /** ssp: steps that a worker may be ahead of the slowest. */
+  readonly staleness: number;
+  readonly workers: number;
+  readonly optimizer: ServerOptimizer;
+  /** Tensors inside the shard. */
+  readonly ranges: readonly ParameterRange[];
+}
+
+interface Push {
+  readonly step: number;
+  readonly weight: number;
+  readonly rate: number;
+  readonly gradient: Float32Array;
+  applied: boolean;
+}
+
+export interface Grant {
+  readonly worker: number;
+  readonly step: number;
+  /** Samples in the last update. */
+  readonly weight: number;
+}
+
+export class Shard {
+  readonly parameters: Float32Array;
+  readonly optimizer: Optimizer;
+  /** Steps of each worker that have been applied. */
+  readonly clocks: Float64Array;
+  /** Updates so far; a replica is of one version. */
+  version = 0;
+  readonly #options: ShardOptions;
+  readonly #waiting: (Push | undefined)[];
+  readonly #gone: boolean[];
+  readonly #gradients: Float32Array;
+  #weight = 0;
+
+  /**
+   * `parameters`: where they live; workers read them there. `only`: the gradient of the only worker, which the optimizer then reads where it lies; the gradients of
+   * several are summed up in memory of the shard.
+   */
+  constructor(parameters: Float32Array, options: ShardOptions, only?: Float32Array) {
+    const { workers, ranges } = options;
+    this.parameters = parameters;
+    this.#options = options;
+    this.#gradients = workers === 1 && only !== undefined ? only : new Float32Array(parameters.length);
+    this.optimizer = makeOptimizer(options.optimizer, { parameters, gradients: this.#gradients, ranges });
+    this.clocks = new Float64Array(workers);
+    this.#waiting = Array.from({ length: workers }, () => undefined);
+    this.#gone = Array.from({ length: workers }, () => false);
+  }
+
+  /** Takes a gradient of a worker's step (from 0). It must stay as it is until the push is granted. Throws a RangeError when a step is left out. */
+  push(worker: number, step: number, weight: number, rate: number, gradient: Float32Array): void {
+    const done = this.clocks[worker];
+    if (step > done) throw new RangeError(`worker ${worker} pushed step ${step}, but its step ${done} has not been applied`);
+    this.#waiting[worker] = { step, weight, rate, gradient, applied: step < done };
+  }
+
+  /** A worker will push no more: nobody waits for it. A push of it that is not applied is forgotten. */
+  drop(worker: number): void {
+    this.#gone[worker] = true;
+    this.#waiting[worker] = undefined;
+  }
+
+  /** Whether `apply` would change something. */
+  get hasWork(): boolean {
+    const pushes = this.#waiting.filter((push) => push !== undefined && !push.applied).length;
+    return pushes > 0 && (this.#options.mode !== 'sync' || pushes >= this.#gone.filter((gone) => !gone).length);
+  }
+
+  /** Applies what can be applied. */
+  apply(): void {
+    if (!this.hasWork) return;
+    if (this.#options.mode === 'sync') this.#applyTogether();
+    else this.#applyEach();
+  }
+
+  /** Takes the pushes that may return to their workers. After `apply`, and after the replica has what was applied. */
+  grants(): Grant[] {
+    const { mode, staleness } = this.#options;
+    const living = [...this.clocks].filter((_, worker) => !this.#gone[worker]);
+    const slowest = Math.min(...living);
+    const granted: Grant[] = [];
+    for (const [worker, push] of this.#waiting.entries()) {
+      if (!push?.applied) continue;
+      if (mode === 'ssp' && this.clocks[worker] - slowest > staleness) continue;
+      this.#waiting[worker] = undefined;
+      granted.push({ worker, step: push.step, weight: this.#weight });
+    }
+    return granted;
+  }
+
+  #applyTogether(): void {
+    const pushes = this.#waiting.filter((push) => push !== undefined && !push.applied) as Push[];
+    this.#update(pushes);
+  }
+
+  #applyEach(): void {
+    for (const push of this.#waiting) {
+      if (push !== undefined && !push.applied) this.#update([push]);
+    }
+  }
+
+  #update(pushes: readonly Push[]): void {
+    const total = pushes.reduce((sum, { weight }) => sum + weight, 0);
+    const useful = pushes.filter(({ weight }) => weight > 0);
+    if (total > 0) {
+      if (useful[0].gradient !== this.#gradients) {
+        weightedSum(
+          this.#gradients,
+          useful.map(({ gradient }) => gradient),
+          useful.map(({ weight }) => weight / total),
+        );
+      }
+      this.optimizer.step(useful[0].rate);
+      this.version++;
+    }
+    this.#weight = total;
+    for (const push of pushes) {
+      push.applied = true;
+      this.clocks[this.#waiting.indexOf(push)] = push.step + 1;
+    }
+  }
+}
