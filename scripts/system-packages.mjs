@@ -3,7 +3,7 @@
  * says what is missing and how to get it.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /** Whether `command` is an executable on PATH. */
@@ -23,6 +23,27 @@ function aptGet(...args) {
   return spawnSync('apt-get', args, { env, stdio: ['ignore', 'ignore', 2] }).status === 0;
 }
 
+/** As root on Debian: installs packages, with fresh lists when the first try fails. */
+function install(names) {
+  process.stderr.write(`installing ${names.join(', ')} (apt-get) ...\n`);
+  const args = ['install', '-y', '-q', '--no-install-recommends', ...names];
+  if (aptGet(...args)) return;
+  aptGet('update', '-q');
+  aptGet(...args);
+}
+
+const canInstall = () => process.getuid() === 0 && hasCommand('apt-get');
+
+/** Where the dynamic linker looks by default. */
+const LIBRARY_FOLDERS = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib', '/usr/local/lib'];
+
+/** Makes a shared library available that things work without; returns whether it is there. `name`: its file name. */
+export function ensureLibrary(name, packages) {
+  const isThere = () => LIBRARY_FOLDERS.some((folder) => existsSync(join(folder, name)));
+  if (!isThere() && canInstall()) install(packages.split(' '));
+  return isThere();
+}
+
 /**
  * Makes the given commands available: `{ valgrind: 'valgrind', cc: 'gcc libc6-dev' }` maps a command to its Debian packages.
  * Returns the commands that are still missing, after naming them on stderr.
@@ -31,13 +52,7 @@ export function ensureCommands(packages) {
   const missing = Object.keys(packages).filter((command) => !hasCommand(command));
   if (missing.length === 0) return [];
   const names = missing.flatMap((command) => packages[command].split(' '));
-  if (process.getuid() === 0 && hasCommand('apt-get')) {
-    process.stderr.write(`installing ${names.join(', ')} (apt-get) ...\n`);
-    if (!aptGet('install', '-y', '-q', '--no-install-recommends', ...names)) {
-      aptGet('update', '-q');
-      aptGet('install', '-y', '-q', '--no-install-recommends', ...names);
-    }
-  }
+  if (canInstall()) install(names);
   const left = missing.filter((command) => !hasCommand(command));
   if (left.length > 0) {
     process.stderr.write(
