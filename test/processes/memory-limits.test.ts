@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmdirSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openDevice } from '../../src/verbs/index.js';
 import { processTest } from './harness.js';
 import { Link, type Offer } from './link.js';
 
@@ -29,6 +30,36 @@ processTest('a full memory file system is VERBS_NO_MEMORY at alloc, and what was
   } finally {
     spawnSync('umount', [directory]);
     rmdirSync(directory);
+  }
+});
+
+processTest('huge pages come from the pool of the machine, and a pool that is too small is VERBS_NO_MEMORY', async (hand) => {
+  const setting = '/proc/sys/vm/nr_hugepages';
+  const before = readFileSync(setting, 'utf8');
+  const pages = (field: string) =>
+    Number(new RegExp(`^HugePages_${field}:\\s+(\\d+)`, 'm').exec(readFileSync('/proc/meminfo', 'utf8'))?.[1]);
+  try {
+    writeFileSync(setting, String(Number(before) + 4));
+  } catch (error) {
+    hand.context.skip(`cannot set huge pages aside: ${(error as Error).message}`);
+    return;
+  }
+  try {
+    const free = pages('Free');
+    if (free < 4) {
+      hand.context.skip(`the kernel found only ${free} huge pages`);
+      return;
+    }
+    const device = await openDevice('shm');
+    const memory = new Uint8Array(device.alloc(3 * MIB, { hugePages: true }));
+    memory.fill(7);
+    assert.equal(pages('Free'), free - 2, '3 MiB are two huge pages');
+    const many = (free + 1) * 2 * MIB;
+    assert.throws(() => device.alloc(many, { hugePages: true }), { code: 'VERBS_NO_MEMORY', message: /nr_hugepages/ });
+    assert.ok(memory.every((byte) => byte === 7));
+    await device.close();
+  } finally {
+    writeFileSync(setting, before);
   }
 });
 
