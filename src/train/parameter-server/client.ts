@@ -8,6 +8,7 @@
  * server that has that step already only says so.
  */
 import { Context, type Endpoint, type ExposedMemory, PeerLost, type RemoteMemory, type Worker } from '../../messaging/index.js';
+import type { Optimizer } from '../../nn/index.js';
 import type { Device } from '../../verbs/index.js';
 import { HANDLER, header, KIND, readHeader } from './protocol.js';
 import type { GroupPlan } from './server.js';
@@ -23,6 +24,8 @@ export interface ParameterClientOptions {
   readonly device: Device;
   readonly parameters: Float32Array;
   readonly gradients: Float32Array;
+  /** Worker 0: moments and steps that the servers begin with. Default: none. */
+  readonly optimizer?: Pick<Optimizer, 'state' | 'steps'>;
   /** Longest wait for a server, ms. Default 60,000. */
   readonly timeoutMs?: number;
 }
@@ -45,6 +48,11 @@ interface Waiter {
   readonly server: number;
   resolve(words: Float64Array, data: Uint8Array): void;
   reject(error: Error): void;
+}
+
+interface Answer {
+  readonly words: Float64Array;
+  readonly data: Uint8Array;
 }
 
 /** Where a shard is. */
@@ -127,7 +135,10 @@ export class ParameterClient {
         const { from, to } = place.cut;
         await place.remote.put(0, parameters.subarray(from, to));
         await this.#endpoints[place.server].flush();
-        await this.#endpoints[place.server].am(HANDLER.toServer, header(KIND.init, place.cut.index), NOTHING);
+        const { optimizer } = this.#options;
+        const state = optimizer === undefined ? new Float32Array(0) : this.#stateOf(place.cut, optimizer.state);
+        const words = header(KIND.init, place.cut.index, optimizer?.steps ?? 0);
+        await this.#endpoints[place.server].am(HANDLER.toServer, words, state);
       }),
     );
     await Promise.all(ready);
@@ -191,6 +202,48 @@ export class ParameterClient {
     );
   }
 
+  /** Fetches moments and steps of the servers' optimizers, so that a checkpoint has them. Nobody may push meanwhile. Throws as pull. */
+  async pullState(optimizer: Optimizer): Promise<void> {
+    await Promise.all(
+      this.#places.map(async (place) => {
+        const { words, data } = await this.#fetchState(place);
+        const part = new Float32Array(data.slice().buffer);
+        for (const { at, from, length } of this.#moments(place.cut, optimizer.state.length)) {
+          optimizer.state.set(part.subarray(at, at + length), from);
+        }
+        optimizer.steps = words[2];
+      }),
+    );
+  }
+
+  async #fetchState(place: Place): Promise<Answer> {
+    for (;;) {
+      try {
+        const answer = this.#answer(KIND.state, place.cut.index, place.server);
+        const words = header(KIND.state, place.cut.index);
+        const asked = this.#endpoints[place.server].am(HANDLER.toServer, words, NOTHING);
+        return (await Promise.all([answer, asked]))[0];
+      } catch (error) {
+        if (!(error instanceof PeerLost)) throw error;
+        await this.#failOver(place, error);
+      }
+    }
+  }
+
+  /** Where the moments of a shard lie in its own state and in that of the whole model. */
+  #moments({ from, to }: ShardCut, floats: number): { at: number; from: number; length: number }[] {
+    const whole = this.#options.plan.floats;
+    const length = to - from;
+    return Array.from({ length: floats / whole }, (_, m) => ({ at: m * length, from: m * whole + from, length }));
+  }
+
+  #stateOf(cut: ShardCut, state: Float32Array): Float32Array {
+    const moments = this.#moments(cut, state.length);
+    const part = new Float32Array(moments.reduce((sum, { length }) => sum + length, 0));
+    for (const { at, from, length } of moments) part.set(state.subarray(from, from + length), at);
+    return part;
+  }
+
   /** False when its server is gone. */
   async #pullShard(place: Place): Promise<boolean> {
     const { from, to } = place.cut;
@@ -244,7 +297,7 @@ export class ParameterClient {
   }
 
   /** The next word of this kind about a shard. */
-  #answer(kind: number, shard: number, server: number): Promise<{ words: Float64Array; data: Uint8Array }> {
+  #answer(kind: number, shard: number, server: number): Promise<Answer> {
     const key = `${kind} ${shard}`;
     return new Promise((resolve, reject) => {
       const { state, failure, peer } = this.#endpoints[server];

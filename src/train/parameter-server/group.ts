@@ -13,7 +13,7 @@
 
 import type { Exchange } from '../../collectives/exchange.js';
 import type { Communicator } from '../../collectives/index.js';
-import type { ParameterRange } from '../../nn/index.js';
+import type { Optimizer, ParameterRange } from '../../nn/index.js';
 import type { Device } from '../../verbs/index.js';
 import { ParameterClient } from './client.js';
 import type { GroupPlan, ServerCounters } from './server.js';
@@ -51,6 +51,8 @@ export interface GroupOptions extends ServerSettings {
   readonly gradients: Float32Array;
   /** The tensors in them. */
   readonly ranges: readonly ParameterRange[];
+  /** Moments and steps that the servers begin with, of the first worker. Default: none. */
+  readonly initial?: Pick<Optimizer, 'state' | 'steps'>;
   /** Longest wait for anybody, ms. Default 60,000. */
   readonly timeoutMs?: number;
 }
@@ -70,18 +72,28 @@ export class ParameterServerGroup {
   /** All ranks call it with the same settings. Throws a RangeError for settings that make no sense, PeerLost, MSG_TIMEOUT. */
   static async join(options: GroupOptions): Promise<ParameterServerGroup> {
     const plan = planOf(options);
-    const { rank, share, servers, workers, device, parameters, gradients, timeoutMs } = options;
+    const { rank, share, servers, workers, device, parameters, gradients, initial: optimizer, timeoutMs } = options;
     const index = servers.indexOf(rank);
     const server = index < 0 ? undefined : await ServerHandle.start(index, plan);
     try {
       const all = await share(server?.address ?? new Uint8Array(0));
       const addresses = servers.map((one) => all[one]);
       await server?.connect(addresses);
+      await share(new Uint8Array(0)); // No worker begins before every shard has its replica.
       const worker = workers.indexOf(rank);
       const client =
         worker < 0
           ? undefined
-          : await ParameterClient.connect({ plan, worker, servers: addresses, device, parameters, gradients, timeoutMs });
+          : await ParameterClient.connect({
+              plan,
+              worker,
+              servers: addresses,
+              device,
+              parameters,
+              gradients,
+              optimizer,
+              timeoutMs,
+            });
       return new ParameterServerGroup(plan, client, server);
     } catch (error) {
       await server?.close();
@@ -130,9 +142,11 @@ function planOf(options: GroupOptions): GroupPlan {
 
 /** Sharing through a store of keys and values. `key` is new for each group. */
 export function shareOver(exchange: Exchange, rank: number, size: number, key = 'parameter-servers'): GroupOptions['share'] {
+  let calls = 0;
   return async (own) => {
-    await exchange.set(`${key}/${rank}`, own);
-    return Promise.all(Array.from({ length: size }, (_, r) => (r === rank ? own : exchange.wait(`${key}/${r}`))));
+    const name = `${key}/${calls++}`;
+    await exchange.set(`${name}/${rank}`, own);
+    return Promise.all(Array.from({ length: size }, (_, r) => (r === rank ? own : exchange.wait(`${name}/${r}`))));
   };
 }
 

@@ -3,25 +3,40 @@
  *
  * A shard is pushed as soon as the buckets have covered its part of the gradient, so the end of the model is under way while its beginning still computes. The
  * servers apply the optimizer; the loop gets new parameters.
+ *
+ * What the modes give up, against synchronous steps: in `async` a gradient is of parameters that others have changed meanwhile, by as many updates as there are
+ * other workers and more where one is slow; runs are not repeatable, and large learning rates or momentum may not converge. `ssp` bounds that age.
  */
-import { RankLost } from '../../collectives/index.js';
+import { type Communicator, RankLost } from '../../collectives/index.js';
 import { PeerLost } from '../../messaging/index.js';
+import type { Optimizer } from '../../nn/index.js';
 import type { Bucket, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged, StepStart } from '../gradient-exchange.js';
 import type { ParameterClient } from './client.js';
 import { ParameterServerGroup, type ServerSettings, shareAmong } from './group.js';
+import { stateFloats } from './server-optimizer.js';
 
 export interface ParameterServerExchangeOptions extends ServerSettings {
   /** Servers, on the first ranks; 1 .. ranks. Default: one on every rank. */
   readonly servers?: number;
 }
 
-/** Makes exchanges over parameter servers. Throws as ParameterServerGroup.join. */
+/**
+ * Makes exchanges over parameter servers. `optimizer` must be what the rank's own optimizer is, since servers step in its place.
+ * Throws as ParameterServerGroup.join, and a RangeError for another optimizer than the loop's.
+ */
 export function parameterServerExchange(options: ParameterServerExchangeOptions = {}): MakeExchange {
-  return async ({ communicator, device, parameters, gradients, ranges }) => {
+  return async ({ communicator, device, parameters, gradients, ranges, optimizer: own }) => {
     const { rank, size } = communicator;
-    const { servers = size, ...settings } = options;
+    const { servers = size, optimizer = { kind: 'sgd' }, ...settings } = options;
+    if (own.kind !== optimizer.kind || own.state.length !== stateFloats(optimizer, parameters.length)) {
+      const theirs = `${optimizer.kind} with ${stateFloats(optimizer, parameters.length)} floats of state`;
+      throw new RangeError(
+        `the servers would apply ${theirs}, the loop has ${own.kind} with ${own.state.length}: give parameterServerExchange the same optimizer`,
+      );
+    }
     const group = await ParameterServerGroup.join({
       ...settings,
+      optimizer,
       rank,
       size,
       share: shareAmong(communicator),
@@ -31,8 +46,9 @@ export function parameterServerExchange(options: ParameterServerExchangeOptions 
       parameters,
       gradients,
       ranges,
+      initial: own,
     });
-    return new ParameterServerExchange(group);
+    return new ParameterServerExchange(group, communicator, own);
   };
 }
 
@@ -41,10 +57,14 @@ class ParameterServerExchange implements GradientExchange {
   readonly weighting = 'own';
   readonly #group: ParameterServerGroup;
   readonly #client: ParameterClient;
+  readonly #communicator: Communicator;
+  readonly #optimizer: Optimizer;
 
-  constructor(group: ParameterServerGroup) {
+  constructor(group: ParameterServerGroup, communicator: Communicator, optimizer: Optimizer) {
     this.#group = group;
     this.#client = group.client as ParameterClient;
+    this.#communicator = communicator;
+    this.#optimizer = optimizer;
     this.name = group.plan.mode === 'sync' ? 'ps' : group.plan.mode;
   }
 
@@ -57,13 +77,16 @@ class ParameterServerExchange implements GradientExchange {
   }
 
   async finish(): Promise<StepExchanged> {
-    try {
-      const samples = await this.#client.finish();
-      return { updated: 'parameters', samples: this.#group.plan.mode === 'sync' ? samples : undefined };
-    } catch (error) {
-      if (!(error instanceof PeerLost)) throw error;
-      throw new RankLost(-1, `a push: ${error.message}`);
-    }
+    const samples = await this.#orRankLost(this.#client.finish());
+    return { updated: 'parameters', samples: this.#group.plan.mode === 'sync' ? samples : undefined };
+  }
+
+  /** Between two barriers nobody pushes, so all ranks read the same; moments and steps come along, for checkpoints. */
+  async settle(): Promise<void> {
+    await this.#communicator.barrier();
+    await this.#orRankLost(this.#client.pull());
+    await this.#orRankLost(this.#client.pullState(this.#optimizer));
+    await this.#communicator.barrier();
   }
 
   totals(): ExchangeTotals {
@@ -73,5 +96,15 @@ class ParameterServerExchange implements GradientExchange {
 
   async close(): Promise<void> {
     await this.#group.close();
+  }
+
+  /** What the loop knows how to survive: a shard whose server is lost with its replica is a lost rank. */
+  async #orRankLost<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      if (!(error instanceof PeerLost)) throw error;
+      throw new RankLost(-1, `a push: ${error.message}`);
+    }
   }
 }

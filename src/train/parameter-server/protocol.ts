@@ -6,11 +6,14 @@
  *   worker                                              server
  *   JOIN worker, shard, failover  + key of gradient ──>
  *                        <── JOINED shard, version      + key of the shard's parameters
- *   (worker 0 WRITEs the initial parameters)  INIT ──>
+ *   (worker 0 WRITEs the initial parameters)
+ *   INIT shard, steps    + state of its optimizer   ──>
  *                        <── READY shard
  *   PUSH worker, shard, step, weight, rate          ──> READ or map the gradient, apply, WRITE to the replica
  *                        <── GRANT shard, step, version, weight
  *   (pull: READ of the shard)
+ *   STATE shard                                     ──>
+ *                        <── STATE shard, steps         + state of its optimizer
  *   LEAVE worker                                    ──>
  *
  *   server                                              server with the replica
@@ -32,6 +35,7 @@ export const KIND = {
   leave: 7,
   replicate: 8,
   replica: 9,
+  state: 10,
 } as const;
 
 /** Fields of every header: kind, shard, then what the picture above names. */

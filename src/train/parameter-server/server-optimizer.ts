@@ -21,3 +21,9 @@ export function makeOptimizer(description: ServerOptimizer, trained: Trained): O
       throw new RangeError(`unknown optimizer '${String(kind)}': use sgd, adam, adamw or lamb`);
   }
 }
+
+/** Floats of state that it keeps for so many parameters. */
+export function stateFloats(description: ServerOptimizer, parameters: number): number {
+  if (description.kind !== 'sgd') return 2 * parameters;
+  return (description.momentum ?? 0) === 0 ? 0 : parameters;
+}

@@ -34,9 +34,9 @@ if (parentPort !== null && workerData !== null) {
       else if (request.ask === 'close') {
         await server.empty(request.patienceMs);
         await server.close();
-        port.close();
       }
       say({ done: true, counters: server.counters() });
+      if (request.ask === 'close') port.close();
     } catch (error) {
       say({ error: (error as Error).message });
     }

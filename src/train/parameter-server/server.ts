@@ -14,7 +14,7 @@ import type { ParameterRange } from '../../nn/index.js';
 import { type QpAddress, VerbsError } from '../../verbs/index.js';
 import { HANDLER, header, KIND, readHeader } from './protocol.js';
 import { type ReplicaShape, ReplicaWriter, replicaBytes, restoreReplica } from './replica.js';
-import type { ServerOptimizer } from './server-optimizer.js';
+import { type ServerOptimizer, stateFloats } from './server-optimizer.js';
 import { type ServerMode, Shard, type ShardOptions } from './shard.js';
 import { rangesOf, type ShardCut } from './shard-cut.js';
 
@@ -165,10 +165,9 @@ export class ParameterServer {
   }
 
   #shapeOf(cut: ShardCut): ReplicaShape {
-    const { kind } = this.#plan.optimizer;
+    const { workers, optimizer } = this.#plan;
     const parameters = cut.to - cut.from;
-    const moments = kind === 'sgd' ? ((this.#plan.optimizer.momentum ?? 0) === 0 ? 0 : 1) : 2;
-    return { workers: this.#plan.workers, parameters, state: moments * parameters };
+    return { workers, parameters, state: stateFloats(optimizer, parameters) };
   }
 
   #hear({ endpoint, header: bytes, data }: ActiveMessage): void {
@@ -179,7 +178,10 @@ export class ParameterServer {
         this.#join(endpoint, shard, a, b === 1, key);
         return;
       case KIND.init:
-        this.#initialize(shard, a);
+        this.#initialize(shard, a, new Float32Array(key.buffer));
+        return;
+      case KIND.state:
+        this.#tellState(endpoint, shard);
         return;
       case KIND.push:
         void this.#push(shard, a, b, c, d).catch((error: unknown) => this.#failed(error as Error));
@@ -251,17 +253,25 @@ export class ParameterServer {
     return gradient;
   }
 
-  /** The first worker has written the initial parameters. */
-  #initialize(shard: number, steps: number): void {
+  /** The first worker has written the initial parameters; `state` may be empty. */
+  #initialize(shard: number, steps: number, state: Float32Array): void {
     const held = this.#held.get(shard);
     if (held === undefined || held.shard !== undefined) return;
     const made = this.#make(held);
     made.optimizer.steps = steps;
+    made.optimizer.state.set(state);
     void this.#replicate(held, made)
       .then(() => {
         for (const worker of held.ready) this.#tellWorker(worker, header(KIND.ready, shard));
       })
       .catch((error: unknown) => this.#failed(error as Error));
+  }
+
+  #tellState(endpoint: Endpoint, index: number): void {
+    const shard = this.#held.get(index)?.shard;
+    if (shard === undefined) return; // asked before it is ready: no worker does
+    const { state, steps } = shard.optimizer;
+    this.#tell(endpoint, header(KIND.state, index, steps), new Uint8Array(state.slice().buffer));
   }
 
   async #push(index: number, worker: number, step: number, weight: number, rate: number): Promise<void> {
