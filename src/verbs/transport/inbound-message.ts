@@ -20,6 +20,7 @@ import { Flag } from './opcode.js';
 import type { Packet } from './packet.js';
 import { type ReceiveQueue, ReceiveWork } from './receive-queue.js';
 import { MAX_MESSAGE_BYTES } from './segmentation.js';
+import type { StateCopy } from './state-copy.js';
 
 /** What became of a packet. */
 export const Verdict = {
@@ -64,6 +65,16 @@ export class InboundMessage {
     this.host = host;
     this.settings = settings;
     this.work = new ReceiveWork(queue.maxSge);
+  }
+
+  copyState(s: StateCopy): void {
+    this.hasWork = s.flag(this.hasWork);
+    this.kind = s.number(this.kind);
+    this.placed = s.number(this.placed);
+    this.address = s.number(this.address);
+    this.key = s.number(this.key);
+    this.total = s.number(this.total);
+    if (this.hasWork) this.work.copyState(s);
   }
 
   /** In the middle of a message. */

@@ -18,6 +18,7 @@ import { RcResponder, type ResponderOwner } from './rc-responder.js';
 import type { RcSettings } from './rc-settings.js';
 import type { ReceiveQueue } from './receive-queue.js';
 import type { SendQueue } from './send-queue.js';
+import type { StateCopy } from './state-copy.js';
 
 export interface RcEndpointParts {
   sendQueue: SendQueue;
@@ -47,6 +48,17 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
   /** The PSN of the first request: set when the queue pair is made ready to send. */
   startAt(psn: number): void {
     this.requester.restart(this.destQp, psn);
+  }
+
+  /** Numbers that `copyState` moves at most. */
+  static stateWords(maxReceiveSge: number, maxDestRdAtomic: number): number {
+    return 48 + 3 * maxReceiveSge + 14 * maxDestRdAtomic;
+  }
+
+  /** Moves everything that the connection remembers; its settings and queues are the same at both places. */
+  copyState(s: StateCopy): void {
+    this.requester.copyState(s);
+    this.responder.copyState(s);
   }
 
   drain(): void {

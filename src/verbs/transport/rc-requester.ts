@@ -37,6 +37,7 @@ import type { RcSettings } from './rc-settings.js';
 import { MAX_MESSAGE_BYTES, packetBytes, packetCount, sendOp, writeOp } from './segmentation.js';
 import { SendFlag, type SendQueue } from './send-queue.js';
 import { seqAdd } from './sequence.js';
+import type { StateCopy } from './state-copy.js';
 import { Nak, SyndromeClass, syndromeClass } from './syndrome.js';
 import { ACK_TIMEOUT_NS, RNR_DELAY_NS } from './timing.js';
 
@@ -135,6 +136,29 @@ export class RcRequester {
     this.allowed = this.window;
     this.deadline = NEVER;
     this.out.destQp = destQp;
+  }
+
+  /** The state of a queue pair's requester, which serves any destination. */
+  copyState(s: StateCopy): void {
+    this.deadline = s.number(this.deadline);
+    this.window = s.number(this.window);
+    this.allowed = s.number(this.allowed);
+    this.ackedSince = s.number(this.ackedSince);
+    this.state = s.number(this.state);
+    this.una = s.number(this.una);
+    this.cursorPsn = s.number(this.cursorPsn);
+    this.maxSent = s.number(this.maxSent);
+    this.nextPsn = s.number(this.nextPsn);
+    this.cursor = s.number(this.cursor);
+    this.assigned = s.number(this.assigned);
+    this.readsOutstanding = s.number(this.readsOutstanding);
+    this.retriesLeft = s.number(this.retriesLeft);
+    this.rnrRetriesLeft = s.number(this.rnrRetriesLeft);
+    this.rnrUntil = s.number(this.rnrUntil);
+    this.hasGoneBack = s.flag(this.hasGoneBack);
+    this.asksAck = s.flag(this.asksAck);
+    this.sinceAck = s.number(this.sinceAck);
+    this.drainEnd = s.number(this.drainEnd);
   }
 
   /** DC: only requests for this target are started until the next call. */

@@ -29,6 +29,7 @@ import { PSN_MASK, psnAdd, psnDiff } from './psn.js';
 import type { RcSettings } from './rc-settings.js';
 import type { ReceiveQueue } from './receive-queue.js';
 import { MAX_MESSAGE_BYTES, packetBytes, packetCount, readResponseOp } from './segmentation.js';
+import type { StateCopy } from './state-copy.js';
 import { ACK_UNLIMITED, Nak, rnrSyndrome, SyndromeClass, syndromeClass } from './syndrome.js';
 
 /** A READ or atomic that was carried out, or is being answered. */
@@ -51,6 +52,23 @@ class Resource {
   length = 0;
   originalHi = 0;
   originalLo = 0;
+
+  copyState(s: StateCopy): void {
+    this.isAtomic = s.flag(this.isAtomic);
+    this.isPending = s.flag(this.isPending);
+    this.isAnswered = s.flag(this.isAnswered);
+    this.firstPsn = s.number(this.firstPsn);
+    this.packets = s.number(this.packets);
+    this.runPsn = s.number(this.runPsn);
+    this.runPackets = s.number(this.runPackets);
+    this.nextPsn = s.number(this.nextPsn);
+    this.msn = s.number(this.msn);
+    this.address = s.number(this.address);
+    this.key = s.number(this.key);
+    this.length = s.number(this.length);
+    this.originalHi = s.number(this.originalHi);
+    this.originalLo = s.number(this.originalLo);
+  }
 }
 
 /** Says that the peer's request broke a rule and the queue pair must stop. */
@@ -116,6 +134,23 @@ export class RcResponder {
     this.resources.length = 0;
     this.resourceAt = 0;
     this.pendingResources = 0;
+  }
+
+  copyState(s: StateCopy): void {
+    this.isReady = s.flag(this.isReady);
+    this.expectedPsn = s.number(this.expectedPsn);
+    this.msn = s.number(this.msn);
+    this.hasNaked = s.flag(this.hasNaked);
+    this.replySyndrome = s.number(this.replySyndrome);
+    this.fatalSyndrome = s.number(this.fatalSyndrome);
+    this.replyPsn = s.number(this.replyPsn);
+    this.resourceAt = s.number(this.resourceAt);
+    this.pendingResources = s.number(this.pendingResources);
+    const resources = s.number(this.resources.length);
+    while (this.resources.length < resources) this.resources.push(new Resource());
+    this.resources.length = resources;
+    for (let i = 0; i < resources; i++) this.resources[i].copyState(s);
+    this.inbound.copyState(s);
   }
 
   /** Something is due to be sent. */

@@ -11,6 +11,7 @@
 
 import type { TransportMemory } from './memory.js';
 import { powerOfTwo, seqAdd, seqDistance } from './sequence.js';
+import type { StateCopy } from './state-copy.js';
 
 /** One receive request: filled to post it, or what a state machine has taken and is filling. */
 export class ReceiveWork {
@@ -26,6 +27,17 @@ export class ReceiveWork {
     this.sgeAddress = new Float64Array(maxSge);
     this.sgeLength = new Uint32Array(maxSge);
     this.sgeKey = new Uint32Array(maxSge);
+  }
+
+  copyState(s: StateCopy): void {
+    this.id = s.number(this.id);
+    this.length = s.number(this.length);
+    this.sgeCount = s.number(this.sgeCount);
+    for (let i = 0; i < this.sgeCount; i++) {
+      this.sgeAddress[i] = s.number(this.sgeAddress[i]);
+      this.sgeLength[i] = s.number(this.sgeLength[i]);
+      this.sgeKey[i] = s.number(this.sgeKey[i]);
+    }
   }
 
   /** Scatters `length` bytes of `from` to this request's memory, `offset` bytes into it. The caller has checked that they fit. */

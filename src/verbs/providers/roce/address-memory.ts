@@ -68,6 +68,10 @@ export class AddressTable {
     this.regions[record.key >>> 8] = { ...record, starts };
   }
 
+  clear(): void {
+    this.regions.length = 0;
+  }
+
   belongs(key: number, domain: number): boolean {
     const r = this.regions[key >>> 8];
     return r !== undefined && r.key === key && r.domain === domain;

@@ -18,7 +18,7 @@ export class RoceCompletionQueue extends CompletionQueue {
   readonly number: number;
   /** Queue pairs that use it, once per direction. */
   users = 0;
-  private readonly ring: CompletionRing;
+  readonly ring: CompletionRing;
   private readonly causes: (Cause | undefined)[] = [];
   private lastCause = 0;
   private isClosed = false;
@@ -46,6 +46,11 @@ export class RoceCompletionQueue extends CompletionQueue {
         `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
       );
     }
+    const n = this.take(wcs);
+    return n === 0 && this.device.lease.polled() ? this.take(wcs) : n;
+  }
+
+  private take(wcs: WorkCompletions): number {
     let n = 0;
     while (n < wcs.capacity) {
       const epoch = this.ring.take(wcs, n);
@@ -91,12 +96,14 @@ export class RoceCompletionQueue extends CompletionQueue {
 
   isReady(): boolean {
     this.device.progress();
+    if (this.ring.isEmpty) this.device.lease.looked();
     return !this.ring.isEmpty || this.isClosed || this.ring.isOverrun;
   }
 
   requestNotify(solicitedOnly = false): void {
     if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
     this.ring.arm(solicitedOnly);
+    this.device.sleepSoon();
   }
 
   moderate(moderation: Moderation): void {

@@ -40,6 +40,8 @@ import { gidText, type LocalAddress, parseIp, ROCE_PORT } from './address.js';
 import { RoceCompletionQueue } from './completion-queue.js';
 import { ConnectionManager } from './connection-manager.js';
 import { RoceCounters } from './counters.js';
+import type { DeviceObjects } from './inline-engine.js';
+import { Lease } from './lease.js';
 import type { RoceMemoryRegion } from './memory-region.js';
 import type { Answer, Command, EngineData, Notice } from './messages.js';
 import { RoceProtectionDomain } from './protection-domain.js';
@@ -63,6 +65,9 @@ const FIRST_ADDRESS = 2 ** 48;
 /** Other ports are tried in this range; above are those that others send from. */
 const FIRST_PORT = 20_000;
 const PORTS = 12_768;
+
+/** Commands that change none of the objects that the data path works on. */
+const PASSIVE: ReadonlySet<Command['kind']> = new Set(['lend', 'packet', 'counters', 'path']);
 
 const EVENT_WORDS: Readonly<Partial<Record<AsyncEventType, string>>> = {
   QP_REQ_ERR: 'the peer sent a request that this queue pair refused as invalid; the queue pair went to the error state',
@@ -93,6 +98,10 @@ export class RoceDevice implements Device {
   readonly capabilities: Capabilities;
   readonly regions = new RegionTable();
   readonly door: Door;
+  /** Whether this thread runs the data path itself. */
+  readonly lease: Lease;
+  /** Counts changes of the objects that the data path works on. */
+  version = 0;
   isClosed = false;
   private readonly board: Switchboard;
   private readonly datagram: number;
@@ -163,6 +172,7 @@ export class RoceDevice implements Device {
       spinUs: SPIN_US,
       seed: Math.floor(Math.random() * 2 ** 32),
     };
+    this.lease = new Lease(this, data, this.board);
     this.worker = new Worker(new URL('./engine-thread.js', import.meta.url), {
       name: `roce ${name}`,
       execArgv: [],
@@ -216,8 +226,10 @@ export class RoceDevice implements Device {
     this.assertOpen();
     const { board } = this;
     let seen = board.answers;
+    if (!PASSIVE.has(command.kind)) this.version++;
     this.commands.postMessage(command);
-    if (board.announceCommand()) this.wake();
+    const isAsleep = board.announceCommand();
+    if (this.lease.end() || isAsleep) this.wake();
     for (;;) {
       const received = receiveMessageOnPort(this.commands);
       if (received) {
@@ -237,7 +249,22 @@ export class RoceDevice implements Device {
 
   /** Tells the engine that a queue pair has requests. */
   ring(slot: number): void {
+    if (this.lease.posted(slot)) return;
     if (this.board.ringDoorbell(slot)) this.wake();
+  }
+
+  /** The program is going to sleep: the engine has to work. */
+  sleepSoon(): void {
+    this.lease.forget();
+    if (this.lease.end()) this.wake();
+  }
+
+  /** All that the data path works on. */
+  objects(): DeviceObjects {
+    return {
+      regions: [...this.registered.values()].map(({ record }) => record),
+      queuePairs: [...this.queuePairs.values()].map((qp) => qp.borrowed()),
+    };
   }
 
   private wake(): void {
@@ -253,7 +280,7 @@ export class RoceDevice implements Device {
     }
   }
 
-  private noticed(notice: Notice): void {
+  noticed(notice: Notice): void {
     switch (notice.kind) {
       case 'state':
         this.queuePairs.get(notice.qpNum)?.entered(notice.state, notice.epoch);
@@ -516,15 +543,22 @@ export class RoceDevice implements Device {
 
   /** Everything that is counted: packets, repetitions, and what was dropped, by reason. */
   transportCounters(): RoceCounters {
-    if (!this.isClosed) this.lastCounters = this.call({ kind: 'counters' }) as RoceCounters;
+    if (!this.isClosed) this.lastCounters = this.added(this.call({ kind: 'counters' }) as RoceCounters);
     return this.lastCounters;
+  }
+
+  /** With what this thread has counted while it ran the data path. */
+  private added(counters: RoceCounters): RoceCounters {
+    const own = this.lease.counters;
+    if (own) for (const name of Object.keys(counters) as (keyof RoceCounters)[]) counters[name] += own[name];
+    return counters;
   }
 
   close(): void {
     if (this.isClosed) return;
     this.manager?.close();
     try {
-      this.lastCounters = this.call({ kind: 'close' }) as RoceCounters;
+      this.lastCounters = this.added(this.call({ kind: 'close' }) as RoceCounters);
     } catch {
       // An engine that has failed already has nothing to close.
     }

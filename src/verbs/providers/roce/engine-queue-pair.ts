@@ -17,10 +17,11 @@ import { Service } from '../../transport/opcode.js';
 import { RcEndpoint } from '../../transport/rc-endpoint.js';
 import type { RcSettings } from '../../transport/rc-settings.js';
 import { type ReceiveQueue, ReceiveWork } from '../../transport/receive-queue.js';
+import { StateCopy } from '../../transport/state-copy.js';
 import { UcEndpoint } from '../../transport/uc-endpoint.js';
 import { UdEndpoint } from '../../transport/ud-endpoint.js';
 import { type CompletionRing, Pushed } from './completion-ring.js';
-import type { Engine } from './engine.js';
+import type { DataPath } from './data-path.js';
 import type { QueuePairRecord } from './messages.js';
 import type { Path } from './paths.js';
 import { QueuePairMemory } from './queue-pair-memory.js';
@@ -40,22 +41,23 @@ export class EngineQueuePair implements TransportHost {
   endpoint: TransportEndpoint | undefined;
   /** Where a connected queue pair sends. */
   peer: Path | undefined;
-  /** In the error state. */
-  isFailed = false;
   /** Is among those that may have something to send. */
   isReady = false;
+  /** Has changed in this turn: used where its state is shared after every turn. */
+  isTouched = false;
   /** When its entry among the timers falls due. */
   timerAt = Number.POSITIVE_INFINITY;
-  private readonly engine: Engine;
+  private readonly engine: DataPath;
   private readonly domain: TransportMemory;
   private readonly srq: SharedReceiveMemory | undefined;
   private readonly receiveQueue: ReceiveQueue;
   private settings: RcSettings | undefined;
   private epoch = 0;
   private wantsDrained = false;
+  private copy: StateCopy | undefined;
 
   constructor(
-    engine: Engine,
+    engine: DataPath,
     record: QueuePairRecord,
     domain: TransportMemory,
     sendCq: CompletionRing,
@@ -70,6 +72,11 @@ export class EngineQueuePair implements TransportHost {
     this.srq = srq;
     this.memory = new QueuePairMemory(record.send, record.receive, record.buffer);
     this.receiveQueue = srq?.queue ?? this.memory.receiveQueue;
+  }
+
+  /** In the error state. */
+  get isFailed(): boolean {
+    return this.memory.isFailed;
   }
 
   get isConnected(): boolean {
@@ -101,6 +108,32 @@ export class EngineQueuePair implements TransportHost {
     this.engine.markReady(this);
   }
 
+  // ---- moving to another thread ----
+
+  /** Whether `saveState` and `loadState` can move it. */
+  get isLendable(): boolean {
+    return this.record.type === 'RC';
+  }
+
+  /** Where the state is put down, and where it is found. */
+  shareState(buffer: SharedArrayBuffer): void {
+    this.copy = new StateCopy(buffer);
+  }
+
+  saveState(): void {
+    if (this.copy) this.copyState(this.copy.start(false));
+  }
+
+  loadState(): void {
+    if (this.copy) this.copyState(this.copy.start(true));
+  }
+
+  private copyState(s: StateCopy): void {
+    this.epoch = s.number(this.epoch);
+    this.wantsDrained = s.flag(this.wantsDrained);
+    (this.endpoint as RcEndpoint).copyState(s);
+  }
+
   private reset(): void {
     if (this.endpoint instanceof DcTarget) this.endpoint.flush();
     this.endpoint = undefined;
@@ -108,12 +141,12 @@ export class EngineQueuePair implements TransportHost {
     this.memory.sendQueue.clear();
     if (!this.srq) this.receiveQueue.clear();
     this.epoch++;
-    this.isFailed = false;
     this.memory.isFailed = false;
     this.wantsDrained = false;
   }
 
-  private makeEndpoint(a: QpAttributes, peer: Path | undefined): void {
+  /** The endpoint that these attributes describe. */
+  makeEndpoint(a: QpAttributes, peer: Path | undefined): void {
     const { engine, record, memory, receiveQueue } = this;
     this.peer = peer;
     const parts = {
@@ -205,7 +238,6 @@ export class EngineQueuePair implements TransportHost {
 
   private enterError(tells: boolean): void {
     if (this.isFailed) return;
-    this.isFailed = true;
     this.memory.isFailed = true;
     this.flushQueues();
     const { qpNum } = this.record;
@@ -227,7 +259,7 @@ export class EngineQueuePair implements TransportHost {
   close(): void {
     if (this.endpoint instanceof DcTarget) this.endpoint.flush();
     this.endpoint = undefined;
-    this.isFailed = true;
+    this.memory.isFailed = true;
   }
 
   // ---- what the transport reports ----

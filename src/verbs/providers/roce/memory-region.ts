@@ -5,6 +5,7 @@
 import { VerbsError } from '../../errors.js';
 import type { MemoryKind, MemoryRegion, RemoteRegion } from '../../memory-region.js';
 import type { Sge } from '../../work-request.js';
+import type { RegionRecord } from './address-memory.js';
 import type { RoceProtectionDomain } from './protection-domain.js';
 
 export class RoceMemoryRegion implements MemoryRegion {
@@ -16,6 +17,8 @@ export class RoceMemoryRegion implements MemoryRegion {
   readonly kind: MemoryKind;
   readonly bytes: Uint8Array;
   readonly pd: RoceProtectionDomain;
+  /** As the engine knows it. */
+  readonly record: RegionRecord;
   /** Regions made of this one; it cannot go before them. */
   dependants = 0;
   private readonly bases: readonly RoceMemoryRegion[];
@@ -38,17 +41,15 @@ export class RoceMemoryRegion implements MemoryRegion {
     this.addr = addr;
     this.bases = bases;
     this.lkey = this.rkey = device.regions.register(number, parts, addr, access);
-    device.call({
-      kind: 'register',
-      region: {
-        key: this.rkey,
-        domain: number,
-        access,
-        address: addr,
-        length: this.length,
-        parts: parts.flatMap((part) => [device.addressOf(part), part.length]),
-      },
-    });
+    this.record = {
+      key: this.rkey,
+      domain: number,
+      access,
+      address: addr,
+      length: this.length,
+      parts: parts.flatMap((part) => [device.addressOf(part), part.length]),
+    };
+    device.call({ kind: 'register', region: this.record });
     for (const base of bases) base.dependants++;
     pd.adopt(this);
   }

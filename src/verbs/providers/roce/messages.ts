@@ -48,6 +48,10 @@ export type Command =
   | { kind: 'revoke'; key: number }
   /** Answers with the number that requests use as their destination. */
   | { kind: 'path'; end: End }
+  /** Lends the data path to the program: one buffer for the state of each queue pair, by slot. Answers with a `Lending`, or undefined. */
+  | { kind: 'lend'; buffers: readonly (SharedArrayBuffer | undefined)[] }
+  /** A packet that arrived while the data path was lent, and its descriptor. */
+  | { kind: 'packet'; bytes: Uint8Array; words: Uint32Array }
   | { kind: 'counters' }
   | { kind: 'listen'; serviceId: bigint }
   | { kind: 'unlisten'; serviceId: bigint }
@@ -57,6 +61,14 @@ export type Command =
   | { kind: 'reject'; id: number; privateData: Uint8Array; reason: number }
   | { kind: 'disconnect'; id: number }
   | { kind: 'close' };
+
+/** What the program gets when it borrows the data path. */
+export interface Lending {
+  /** Queue pairs that are connected. */
+  readonly slots: readonly number[];
+  /** The engine's clock: deadlines are in its terms. */
+  readonly nowNs: number;
+}
 
 export type Answer = { value: unknown } | { error: string };
 

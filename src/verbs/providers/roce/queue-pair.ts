@@ -10,6 +10,7 @@ import type { AddressVector, QpAttributes, QpState } from '../../qp-state.js';
 import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
 import { type Cause, STATUS, statusName } from '../../status.js';
 import { QueuedSend } from '../../transport/prepared-send.js';
+import { RcEndpoint } from '../../transport/rc-endpoint.js';
 import { QueuedReceive, ReceivePoster } from '../../transport/receive-poster.js';
 import { SendFlag, SendWork } from '../../transport/send-queue.js';
 import {
@@ -25,9 +26,16 @@ import { endOf, ipText, ROCE_PORT } from './address.js';
 import { RoceAddressHandle } from './address-handle.js';
 import type { RoceCompletionQueue } from './completion-queue.js';
 import type { RoceDevice } from './device.js';
+import type { BorrowedQueuePair } from './inline-engine.js';
+import type { QueuePairRecord } from './messages.js';
 import type { RoceProtectionDomain } from './protection-domain.js';
 import { QueuePairMemory } from './queue-pair-memory.js';
 import type { RoceSharedReceiveQueue } from './shared-receive-queue.js';
+
+/** READs and atomics that a responder remembers when nothing else is said. */
+const DEFAULT_DEPTH = 16;
+/** Elements of a list at most. */
+const MAX_SGE = 64;
 
 const FLUSHED = statusName(STATUS.WR_FLUSH_ERR);
 
@@ -38,6 +46,8 @@ export class RoceQueuePair extends QueuePair {
   /** What failed first since the last RESET: a flush names it. */
   firstFailure: Cause | undefined;
   private readonly slot: number;
+  private readonly record: QueuePairRecord;
+  private state64: SharedArrayBuffer | undefined;
   private readonly roceSrq: RoceSharedReceiveQueue | undefined;
   private readonly memory: QueuePairMemory;
   private readonly poster: ReceivePoster;
@@ -67,22 +77,20 @@ export class RoceQueuePair extends QueuePair {
     this.slot = slot;
     this.qpNum = qpNum;
     const [sendCq, recvCq] = this.cqs;
-    device.call({
-      kind: 'createQp',
-      record: {
-        slot,
-        qpNum,
-        type: init.type,
-        domain: pd.number,
-        sendCq: sendCq.number,
-        recvCq: recvCq.number,
-        srq: this.roceSrq?.number ?? -1,
-        send,
-        receive,
-        buffer,
-        dcKey: this.dcKey,
-      },
-    });
+    this.record = {
+      slot,
+      qpNum,
+      type: init.type,
+      domain: pd.number,
+      sendCq: sendCq.number,
+      recvCq: recvCq.number,
+      srq: this.roceSrq?.number ?? -1,
+      send,
+      receive,
+      buffer,
+      dcKey: this.dcKey,
+    };
+    device.call({ kind: 'createQp', record: this.record });
     for (const cq of this.cqs) cq.users++;
     if (this.roceSrq) this.roceSrq.users++;
     pd.adopt(this);
@@ -90,6 +98,23 @@ export class RoceQueuePair extends QueuePair {
 
   private get cqs(): [RoceCompletionQueue, RoceCompletionQueue] {
     return [this.sendCq as RoceCompletionQueue, this.recvCq as RoceCompletionQueue];
+  }
+
+  /** What the program's thread needs to run the transport of this queue pair itself. */
+  borrowed(): BorrowedQueuePair {
+    const { av, maxDestRdAtomic = DEFAULT_DEPTH } = this.attributes;
+    const bytes = 8 * (2 + RcEndpoint.stateWords(MAX_SGE, maxDestRdAtomic));
+    if (this.state64 === undefined || this.state64.byteLength < bytes) this.state64 = new SharedArrayBuffer(bytes);
+    const [sendCq, recvCq] = this.cqs;
+    return {
+      record: this.record,
+      attributes: this.attributes,
+      peer: av && endOf(av),
+      sendCq: sendCq.ring,
+      recvCq: recvCq.ring,
+      srq: this.roceSrq?.memory,
+      state: this.state64,
+    };
   }
 
   address(): QpAddress {

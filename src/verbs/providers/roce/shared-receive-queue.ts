@@ -20,7 +20,7 @@ export class RoceSharedReceiveQueue implements SharedReceiveQueue {
   /** The engine's name for it. */
   readonly number: number;
   users = 0;
-  private readonly memory: SharedReceiveMemory;
+  readonly memory: SharedReceiveMemory;
   private readonly poster: ReceivePoster;
   private isClosed = false;
 

@@ -8,6 +8,11 @@
  *     doorbells  [ 3 | 17 | 4 |   |   ]     one producer, one consumer; a queue pair is in it at most once, so it cannot overflow
  *                  ^ head       ^ tail
  *
+ * The data path belongs to the engine, or is lent to the program; a program that is in the middle of a turn cannot lose it:
+ *
+ *     OWNER:  engine ── lend ──> program <── enter, leave ──> turn          HEARTBEAT counts turns
+ *               ^ ── takeBack, giveBack ────┘
+ *
  * The engine sleeps in the socket's wait: SLEEPING is 1, everything is looked at once more, then it sleeps. Who has something for it
  * publishes, then looks at SLEEPING.
  */
@@ -21,7 +26,11 @@ const STOP = 5;
 const DOORBELL_HEAD = 6;
 const DOORBELL_TAIL = 7;
 const DEAD = 8;
+const OWNER = 9;
+const HEARTBEAT = 10;
 const DOORBELLS = 16;
+
+const Owner = { engine: 0, program: 1, turn: 2 } as const;
 
 /** Queue pairs of a device at most. */
 export const MAX_QUEUE_PAIRS = 16384;
@@ -87,6 +96,22 @@ export class Switchboard {
     Atomics.store(this.words, RUNG, 0);
   }
 
+  /** Starts a turn of the program on the data path. False when the engine has taken it back. */
+  enter(): boolean {
+    return Atomics.compareExchange(this.words, OWNER, Owner.program, Owner.turn) === Owner.program;
+  }
+
+  /** Ends a turn. */
+  leave(): void {
+    this.words[HEARTBEAT] = (this.words[HEARTBEAT] + 1) | 0;
+    Atomics.store(this.words, OWNER, Owner.program);
+  }
+
+  /** The program returns the data path. The engine notices when it is woken. */
+  giveBack(): void {
+    Atomics.compareExchange(this.words, OWNER, Owner.program, Owner.engine);
+  }
+
   stop(): void {
     Atomics.store(this.words, STOP, 1);
   }
@@ -143,6 +168,29 @@ export class Switchboard {
       Atomics.load(words, STOP) === 0;
     if (!isIdle) Atomics.store(words, SLEEPING, 0);
     return isIdle;
+  }
+
+  /** Lends the data path to the program. */
+  lend(): void {
+    Atomics.store(this.words, OWNER, Owner.program);
+  }
+
+  /** The engine takes the data path back. False in the middle of a turn. */
+  takeBack(): boolean {
+    const found = Atomics.compareExchange(this.words, OWNER, Owner.program, Owner.engine);
+    return found !== Owner.turn;
+  }
+
+  get heartbeat(): number {
+    return Atomics.load(this.words, HEARTBEAT);
+  }
+
+  /** About to sleep while the data path is lent. False when it is lent no longer. */
+  fallAsleepLent(): boolean {
+    Atomics.store(this.words, SLEEPING, 1);
+    const isLent = Atomics.load(this.words, OWNER) !== Owner.engine;
+    if (!isLent) this.awake();
+    return isLent;
   }
 
   awake(): void {

@@ -1,0 +1,392 @@
+/**
+ * The data path of a device: packets in, packets out, timers; whoever owns the socket at the moment runs it.
+ *
+ *     packets in (a batch) ──> endpoints        timers that are due ──> endpoints
+ *     ready endpoints ──> packets out (a batch), in turns
+ *
+ * Nearly always that is the engine's thread (engine.ts). A program that polls without pause runs it in its own thread (inline-engine.ts):
+ * then nothing has to be handed from thread to thread.
+ */
+
+import type { Addon } from '../../../native/addon.js';
+import { CM_QP } from '../../transport/cm-messages.js';
+import { EventQueue } from '../../transport/event-queue.js';
+import { NO_IDENTIFICATION, solveIdentification } from '../../transport/icrc.js';
+import { OPCODE_CNP } from '../../transport/opcode.js';
+import { DecodeError, decodePacket, Packet } from '../../transport/packet.js';
+import { UdEndpoint } from '../../transport/ud-endpoint.js';
+import { answerPort } from './address.js';
+import { AddressTable } from './address-memory.js';
+import type { CompletionRing } from './completion-ring.js';
+import { RoceCounters } from './counters.js';
+import type { EngineQueuePair } from './engine-queue-pair.js';
+import type { End, EngineData, Notice } from './messages.js';
+import { type Path, Paths } from './paths.js';
+import { Switchboard } from './switchboard.js';
+
+/** As in native/datagram.h. */
+export const SLOT = 4608;
+export const WORDS = 8;
+const BATCH = 64;
+const SMALL_BATCH = 4;
+const ICRC_BYTES = 4;
+
+/** Packets that one queue pair sends before it is the next one's turn. */
+const TURN = 32;
+/** Numbers of DC contexts start here; the program gives the ones below to queue pairs. */
+const FIRST_CONTEXT = 0x800000;
+const LAST_NUMBER = 0xfffffe;
+/** The partition that every queue pair is in; the top bit is full membership. */
+const PARTITION = 0x7fff;
+
+const EAGAIN = 11;
+const EMSGSIZE = 90;
+/** How often a batch is offered to a socket that has no room before it counts as lost. */
+const OFFERS = 100;
+
+export abstract class DataPath {
+  readonly data: EngineData;
+  readonly counters = new RoceCounters();
+  protected readonly addon: Addon;
+  protected readonly board: Switchboard;
+  protected readonly paths = new Paths();
+  protected readonly bySlot: (EngineQueuePair | undefined)[] = [];
+  protected readonly byNumber = new Map<number, EngineQueuePair>();
+  protected readonly table: AddressTable;
+  protected timers = new EventQueue<EngineQueuePair>();
+  protected readonly rx = new Uint8Array(SLOT * BATCH);
+  protected readonly rxWords = new Uint32Array(WORDS * BATCH);
+  protected readonly tx = new Uint8Array(SLOT * BATCH);
+  protected txCount = 0;
+  protected nowNs = 0;
+  protected mustRing = false;
+  private ready: EngineQueuePair[] = [];
+  private readyNext: EngineQueuePair[] = [];
+  private readonly overrunQueues: CompletionRing[] = [];
+  private readonly packet = new Packet();
+  private readonly txWords = new Uint32Array(WORDS * BATCH);
+  private readonly rxAddress: number;
+  private readonly txAddress: number;
+  private readonly rxWordsAddress: number;
+  private readonly txWordsAddress: number;
+  private readonly isIpv4: boolean;
+  /** Packets to ask for: few while few come, because room for many takes longer to prepare. */
+  private rxRoom = SMALL_BATCH;
+  private nextContext = FIRST_CONTEXT;
+  private tokens = 0;
+
+  constructor(data: EngineData, addon: Addon, command: ArrayBuffer) {
+    this.data = data;
+    this.addon = addon;
+    this.board = new Switchboard(data.board);
+    this.table = new AddressTable(addon, command);
+    this.isIpv4 = data.address.length === 4;
+    this.rxAddress = addon.addressOf(this.rx.buffer);
+    this.txAddress = addon.addressOf(this.tx.buffer);
+    this.rxWordsAddress = addon.addressOf(this.rxWords.buffer);
+    this.txWordsAddress = addon.addressOf(this.txWords.buffer);
+  }
+
+  /** A packet of connection management, in slot `i` of the batch. */
+  protected abstract managed(i: number, packet: Packet): void;
+
+  /** Tells the program something. */
+  abstract notice(notice: Notice): void;
+
+  // ---- packets in ----
+
+  /** Takes the packets that are there. Returns how many. */
+  protected receive(): number {
+    const { command } = this.table;
+    command[0] = this.data.datagram;
+    command[1] = this.rxAddress;
+    command[2] = this.rxWordsAddress;
+    command[3] = this.rxRoom;
+    this.addon.datagramReceive();
+    this.counters.systemCalls++;
+    const count = command[4];
+    if (count === this.rxRoom) this.rxRoom = BATCH;
+    else if (count < SMALL_BATCH) this.rxRoom = SMALL_BATCH;
+    for (let i = 0; i < count; i++) this.arrived(i);
+    return count;
+  }
+
+  protected arrived(i: number): void {
+    const { counters, packet: p, rx, rxWords } = this;
+    const w = i * WORDS;
+    const at = i * SLOT;
+    const end = at + rxWords[w] - ICRC_BYTES;
+    if (rxWords[w] === 0) {
+      counters.malformed++;
+      return;
+    }
+    if (!this.isIntact(at, end, rxWords[w + 2])) return;
+    if (decodePacket(rx, at, end, p) !== DecodeError.ok) {
+      counters.malformed++;
+      return;
+    }
+    if (rxWords[w + 3] === 3) counters.congestionMarks++;
+    if ((p.partitionKey & PARTITION) !== PARTITION) {
+      counters.wrongPartition++;
+      return;
+    }
+    if (p.opcode === OPCODE_CNP) {
+      counters.congestionNotices++;
+      return;
+    }
+    if (p.destQp === CM_QP) {
+      this.managed(i, p);
+      return;
+    }
+    const qp = this.byNumber.get(p.destQp);
+    if (qp?.endpoint === undefined || !qp.takes(p.opcode & 0xe0)) {
+      counters.unknownQueuePair++;
+      return;
+    }
+    this.deliver(qp, w);
+  }
+
+  private deliver(qp: EngineQueuePair, w: number): void {
+    const { packet, rx, rxWords } = this;
+    const { endpoint } = qp;
+    if (endpoint === undefined) return;
+    if (qp.isFailed) this.counters.errorState++;
+    let source = 0;
+    if (qp.isConnected) {
+      if (!qp.peer?.matches(rxWords, w)) {
+        this.counters.wrongSource++;
+        return;
+      }
+    } else if (endpoint instanceof UdEndpoint) {
+      this.fillRouteHeader(endpoint.routeHeader, w);
+    } else {
+      const path = this.sourceOf(w);
+      if (path === undefined) return;
+      source = path.index;
+    }
+    endpoint.receive(packet, rx, this.nowNs, source);
+    this.markReady(qp);
+  }
+
+  /**
+   * Whether the ICRC is right. The socket does not tell the identification of an IPv4 packet, which the ICRC covers: ours is 0, and for
+   * another one it is enough that some identification makes it right; that is counted apart.
+   */
+  private isIntact(at: number, end: number, computed: number): boolean {
+    const { rx, counters } = this;
+    const received = (rx[end] | (rx[end + 1] << 8) | (rx[end + 2] << 16) | (rx[end + 3] << 24)) >>> 0;
+    if (computed === received) return true;
+    // Of what the ICRC covers, 14 bytes of the IPv4 header and 8 of UDP stand between the identification and the packet.
+    if (this.isIpv4 && solveIdentification(computed, received, end - at + 8 + 14) !== NO_IDENTIFICATION) {
+      counters.assumedIcrc++;
+      return true;
+    }
+    counters.badIcrc++;
+    return false;
+  }
+
+  protected sourceOf(w: number): Path | undefined {
+    const bytes = new Uint8Array(this.rxWords.buffer, (w + 4) * 4, this.isIpv4 ? 4 : 16).slice();
+    const path = this.paths.to({ address: bytes, port: answerPort(this.rxWords[w + 1]) });
+    if (path === undefined) this.counters.dropped++;
+    return path;
+  }
+
+  /** The route header of a datagram: the IPv6 header, or the IPv4 header in its second half. */
+  private fillRouteHeader(h: Uint8Array, w: number): void {
+    const { rxWords, data } = this;
+    const udpBytes = rxWords[w] + 8;
+    const address = new Uint8Array(rxWords.buffer, (w + 4) * 4, data.address.length);
+    h.fill(0);
+    if (this.isIpv4) {
+      h.set([0x45, 0, (udpBytes + 20) >> 8, (udpBytes + 20) & 255, 0, 0, 0x40, 0, 64, 17, 0, 0], 20);
+      h.set(address, 32);
+      h.set(data.address, 36);
+    } else {
+      h.set([0x60, 0, 0, 0, udpBytes >> 8, udpBytes & 255, 17, 64], 0);
+      h.set(address, 8);
+      h.set(data.address, 24);
+    }
+  }
+
+  // ---- packets out ----
+
+  /** The queue pair may have something to send. */
+  markReady(qp: EngineQueuePair): void {
+    this.touch(qp);
+    if (qp.isReady) return;
+    qp.isReady = true;
+    this.ready.push(qp);
+  }
+
+  /** A queue pair is going to change. */
+  protected touch(_qp: EngineQueuePair): void {}
+
+  protected clearReady(): void {
+    this.ready.length = 0;
+  }
+
+  protected get hasReady(): boolean {
+    return this.ready.length > 0;
+  }
+
+  protected transmit(): boolean {
+    const turn = this.ready;
+    if (turn.length === 0) return this.txCount > 0 && this.flush();
+    this.ready = this.readyNext;
+    for (let i = 0; i < turn.length; i++) {
+      const qp = turn[i];
+      this.touch(qp);
+      if (this.serveTurn(qp)) this.ready.push(qp);
+      else qp.isReady = false;
+      this.setTimer(qp);
+    }
+    turn.length = 0;
+    this.readyNext = turn;
+    if (this.txCount > 0) this.flush();
+    return true;
+  }
+
+  /** Lets a queue pair send. True when it may have more. */
+  private serveTurn(qp: EngineQueuePair): boolean {
+    const { tx } = this;
+    for (let n = 0; n < TURN; n++) {
+      if (qp.endpoint === undefined) return false;
+      if (this.txCount === BATCH) this.flush();
+      const length = qp.endpoint.next(tx, this.txCount * SLOT, this.nowNs);
+      if (length === 0) return false;
+      this.address(qp.peer ?? this.paths.get(qp.endpoint.destination), length);
+    }
+    return true;
+  }
+
+  /** The packet in the present slot goes to `path`. */
+  protected address(path: Path, length: number): void {
+    const { txWords } = this;
+    const w = this.txCount * WORDS;
+    txWords[w] = length;
+    txWords[w + 1] = path.end.port;
+    txWords[w + 4] = path.words[0];
+    txWords[w + 5] = path.words[1];
+    txWords[w + 6] = path.words[2];
+    txWords[w + 7] = path.words[3];
+    this.txCount++;
+  }
+
+  protected get isBatchFull(): boolean {
+    return this.txCount === BATCH;
+  }
+
+  /** Hands the batch to the kernel. What it does not take is lost, as on any network; the transport sends it again. */
+  protected flush(): true {
+    const { command } = this.table;
+    const { counters } = this;
+    let done = 0;
+    for (let offers = 0; done < this.txCount; ) {
+      command[0] = this.data.datagram;
+      command[1] = this.txAddress + done * SLOT;
+      command[2] = this.txWordsAddress + done * WORDS * 4;
+      command[3] = this.txCount - done;
+      this.addon.datagramSend();
+      counters.systemCalls++;
+      done += command[4];
+      const errno = command[5];
+      if (errno === 0) continue;
+      if (errno === EAGAIN && ++offers < OFFERS) continue;
+      if (errno === EMSGSIZE) counters.tooLong++;
+      counters.sendErrors++;
+      done++;
+    }
+    this.txCount = 0;
+    return true;
+  }
+
+  // ---- timers ----
+
+  protected setTimer(qp: EngineQueuePair): void {
+    const deadline = qp.endpoint?.deadline ?? Number.POSITIVE_INFINITY;
+    if (deadline >= qp.timerAt) return;
+    qp.timerAt = deadline;
+    this.timers.push(deadline, qp);
+  }
+
+  protected tick(): boolean {
+    const { timers, nowNs } = this;
+    let did = false;
+    while (timers.nextTime <= nowNs) {
+      const time = timers.nextTime;
+      const qp = timers.pop();
+      if (time !== qp.timerAt) continue;
+      qp.timerAt = Number.POSITIVE_INFINITY;
+      if (qp.endpoint === undefined) continue;
+      if (qp.endpoint.deadline <= nowNs) qp.endpoint.tick(nowNs);
+      this.markReady(qp);
+      did = true;
+    }
+    return did;
+  }
+
+  // ---- to the program ----
+
+  ringBell(): void {
+    this.mustRing = true;
+  }
+
+  /** Rings the program's bell, if anybody asked for it. */
+  protected ringNow(): void {
+    if (!this.mustRing) return;
+    this.mustRing = false;
+    if (!this.board.takeBell()) return;
+    this.table.command[0] = this.data.bell;
+    this.addon.ring();
+    this.counters.systemCalls++;
+  }
+
+  /** A completion queue is full: its queue pairs stop, when nobody is in the middle of anything. */
+  overran(cq: CompletionRing): void {
+    this.overrunQueues.push(cq);
+  }
+
+  protected stopOverrun(): void {
+    for (let cq = this.overrunQueues.pop(); cq; cq = this.overrunQueues.pop()) {
+      const words = `a completion queue of ${cq.depth} entries overran: poll more often or make it deeper`;
+      this.notice({ kind: 'event', type: 'CQ_ERR', words });
+      for (const qp of this.bySlot) if (qp && (qp.sendCq === cq || qp.recvCq === cq)) qp.stop();
+    }
+  }
+
+  protected pathTo(end: End): Path {
+    if (end.address.length !== this.data.address.length) {
+      throw new Error(`the peer has an IPv${this.isIpv4 ? 6 : 4} address and this device an IPv${this.isIpv4 ? 4 : 6} one`);
+    }
+    const path = this.paths.to(end);
+    if (path === undefined) throw new Error('the device has met too many addresses: open another one');
+    return path;
+  }
+
+  /** A number for a DC context; one that was released is not used again for long. Returns -1 when there is none. */
+  allocateNumber(qp: EngineQueuePair): number {
+    for (let tries = FIRST_CONTEXT; tries < LAST_NUMBER; tries++) {
+      this.nextContext = this.nextContext >= LAST_NUMBER ? FIRST_CONTEXT : this.nextContext + 1;
+      if (this.byNumber.has(this.nextContext)) continue;
+      this.byNumber.set(this.nextContext, qp);
+      return this.nextContext;
+    }
+    return -1;
+  }
+
+  releaseNumber(number: number): void {
+    this.byNumber.delete(number);
+  }
+
+  /** Where the tokens of a new DC initiator start. */
+  newToken(): number {
+    this.tokens = (this.tokens + 0x100000) >>> 0;
+    return this.tokens;
+  }
+}
+
+/** Nanoseconds of the monotonic clock. */
+export function now(): number {
+  return Math.floor(performance.now() * 1e6);
+}

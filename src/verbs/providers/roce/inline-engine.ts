@@ -1,0 +1,121 @@
+/**
+ * The data path in the program's own thread, for as long as the program polls: packets are taken and sent by the very calls that post and
+ * poll, and nothing is handed from thread to thread.
+ *
+ *     post ──> rung ──> packets out                 poll ──> packets out that are due, packets in, timers
+ *     after every turn that changed a connection its state is put into shared memory: there the engine finds it when the program stops polling
+ *
+ * Answers to a few packets wait for the next call: a program that polls makes it at once, and one that answers by a request of its own has
+ * both leave in one system call.
+ */
+
+import type { Door } from '../../../native/door.js';
+import type { QpAttributes } from '../../qp-state.js';
+import { EventQueue } from '../../transport/event-queue.js';
+import type { RegionRecord } from './address-memory.js';
+import type { CompletionRing } from './completion-ring.js';
+import { DataPath, now, SLOT, WORDS } from './data-path.js';
+import { EngineQueuePair } from './engine-queue-pair.js';
+import type { End, EngineData, Lending, Notice, QueuePairRecord } from './messages.js';
+import type { SharedReceiveMemory } from './shared-receive-memory.js';
+
+/** Packets of a turn that are answered at the next one. */
+const FEW = 2;
+
+/** What a device has: the engine works on the same. */
+export interface DeviceObjects {
+  readonly regions: readonly RegionRecord[];
+  readonly queuePairs: readonly BorrowedQueuePair[];
+}
+
+export interface BorrowedQueuePair {
+  readonly record: QueuePairRecord;
+  readonly attributes: QpAttributes;
+  readonly peer: End | undefined;
+  readonly sendCq: CompletionRing;
+  readonly recvCq: CompletionRing;
+  readonly srq: SharedReceiveMemory | undefined;
+  readonly state: SharedArrayBuffer;
+}
+
+export class InlineEngine extends DataPath {
+  /** What is to be told to the program when the turn is over. */
+  readonly news: Notice[] = [];
+  /** Packets that only the engine can deal with. */
+  readonly foreign: { bytes: Uint8Array; words: Uint32Array }[] = [];
+  private readonly touched: EngineQueuePair[] = [];
+  /** From this thread's clock to the engine's. */
+  private offsetNs = 0;
+
+  constructor(data: EngineData, door: Door) {
+    super(data, door.addon, door.command.buffer as ArrayBuffer);
+    this.table.onInvalidate = (key) => this.notice({ kind: 'invalidated', key });
+  }
+
+  /** Takes over from the engine, with views of its own on everything that the two share. */
+  borrow(objects: DeviceObjects, lending: Lending): void {
+    this.touched.length = 0;
+    this.bySlot.length = 0;
+    this.byNumber.clear();
+    this.table.clear();
+    this.clearReady();
+    this.timers = new EventQueue();
+    this.offsetNs = lending.nowNs - now();
+    for (const region of objects.regions) this.table.register(region);
+    const connected = new Set(lending.slots);
+    for (const { record, attributes, peer, sendCq, recvCq, srq, state } of objects.queuePairs) {
+      const qp = new EngineQueuePair(this, record, this.table.view(record.domain), sendCq, recvCq, srq);
+      this.bySlot[record.slot] = qp;
+      this.byNumber.set(record.qpNum, qp);
+      if (!connected.has(record.slot)) continue;
+      qp.makeEndpoint(attributes, peer && this.pathTo(peer));
+      qp.shareState(state);
+      qp.loadState();
+      this.markReady(qp);
+    }
+  }
+
+  /** The program polls. */
+  poll(): void {
+    this.nowNs = now() + this.offsetNs;
+    if (this.hasReady) this.transmit();
+    const packets = this.receive();
+    if (this.timers.nextTime <= this.nowNs) this.tick();
+    if (packets > FEW) this.transmit();
+    if (this.touched.length > 0) this.finish();
+  }
+
+  /** The program has posted to the queue pair of a slot. */
+  rung(slot: number): void {
+    this.nowNs = now() + this.offsetNs;
+    this.bySlot[slot]?.rung();
+    this.transmit();
+    this.finish();
+  }
+
+  private finish(): void {
+    const { touched } = this;
+    this.stopOverrun();
+    this.ringNow();
+    for (let i = 0; i < touched.length; i++) {
+      touched[i].isTouched = false;
+      touched[i].saveState();
+    }
+    touched.length = 0;
+  }
+
+  protected override touch(qp: EngineQueuePair): void {
+    if (qp.isTouched) return;
+    qp.isTouched = true;
+    this.touched.push(qp);
+  }
+
+  notice(notice: Notice): void {
+    this.news.push(notice);
+  }
+
+  protected managed(i: number): void {
+    const w = i * WORDS;
+    this.foreign.push({ bytes: this.rx.slice(i * SLOT, i * SLOT + this.rxWords[w]), words: this.rxWords.slice(w, w + WORDS) });
+  }
+}
