@@ -32,10 +32,10 @@ export interface RanksOptions {
   readonly heard?: (rank: number, line: Record<string, unknown>, ranks: readonly ChildProcess[]) => void;
 }
 
-/** Runs `scenarios/<name>.js` as `size` processes and waits for all. */
-export async function runRanks(name: string, size: number, options: RanksOptions = {}): Promise<RankResult[]> {
+/** Runs `scenarios/<name>.js`, or the program of a URL, as `size` processes and waits for all. */
+export async function runRanks(name: string | URL, size: number, options: RanksOptions = {}): Promise<RankResult[]> {
   const directory = mkdtempSync(join(tmpdir(), 'verbena-ranks-'));
-  const file = fileURLToPath(new URL(`./scenarios/${name}.js`, import.meta.url));
+  const file = fileURLToPath(typeof name === 'string' ? new URL(`./scenarios/${name}.js`, import.meta.url) : name);
   const { NODE_TEST_CONTEXT: _, ...inherited } = process.env;
   const ranks = Array.from({ length: size }, (_, rank) => {
     const input: RankInput = { rank, size, directory };

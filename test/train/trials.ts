@@ -1,0 +1,65 @@
+/** Small trainings by several processes, for tests. */
+
+import assert from 'node:assert/strict';
+import { runRanks } from '../collectives/ranks.js';
+
+export interface Trial {
+  /** Default 'plain'. */
+  readonly model?: 'plain' | 'rich';
+  /** Default 'sgd'. */
+  readonly optimizer?: 'sgd' | 'adam';
+  readonly momentum?: number;
+  readonly rate?: number;
+  /** Default 6. */
+  readonly epochs?: number;
+  readonly steps?: number;
+  readonly shards?: number;
+  readonly accumulate?: number;
+  readonly bucketBytes?: number;
+  readonly deadlineMs?: number;
+  readonly localSteps?: number;
+  /** This rank takes 30 ms longer for every micro-batch. */
+  readonly slowRank?: number;
+  readonly checkpoints?: string;
+  readonly checkpointEvery?: number;
+  /** Directory to go on from. */
+  readonly resume?: string;
+}
+
+export interface Outcome {
+  readonly parameters: Float32Array;
+  readonly state: readonly number[];
+  readonly steps: number;
+  readonly samples: number;
+  readonly buckets: number;
+  readonly bytes: number;
+  readonly accuracy: number;
+  readonly counted: number;
+  readonly losses: readonly number[];
+  readonly restored: number;
+  readonly straggler: { readonly rank?: number; readonly cause?: string; readonly factor: number };
+  readonly checkpoints: { readonly begun: number; readonly committed: number; readonly skipped: number } | null;
+}
+
+/** What each trial left at rank 0; all ranks must have ended with the same parameters. */
+export async function runTrials(size: number, trials: readonly Trial[]): Promise<Outcome[]> {
+  const results = await runRanks(new URL('./scenarios/trial.js', import.meta.url), size, {
+    watchdogMs: 120_000,
+    env: () => ({ VERBENA_TRIALS: JSON.stringify(trials), VERBENA_BLAS: 'own' }),
+  });
+  for (const { end, stderr } of results) assert.equal(end, 0, stderr);
+  return trials.map((_, i) => {
+    const all = results.map(({ said }) => said[i]);
+    for (const one of all)
+      assert.equal(one['parameters'], all[0]['parameters'], `trial ${i}: ranks ended with different parameters`);
+    const bytes = Buffer.from(all[0]['parameters'] as string, 'base64');
+    const parameters = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+    return { ...(all[0] as unknown as Outcome), parameters };
+  });
+}
+
+/** The largest difference of two parameter vectors. */
+export function difference(a: Float32Array, b: Float32Array): number {
+  assert.equal(a.length, b.length);
+  return a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0);
+}
