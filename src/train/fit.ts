@@ -173,7 +173,7 @@ class Fit {
     if (checkpoints?.due(done)) {
       await training.settle();
       const begin = nowMs();
-      checkpoints.begin(training);
+      await checkpoints.begin(training);
       training.timeline?.add('checkpoint', begin, nowMs(), done);
     }
     if (nowMs() - this.#lastTurn > 50) {

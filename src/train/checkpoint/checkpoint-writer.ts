@@ -20,11 +20,13 @@ export interface CheckpointOptions {
   readonly keep?: number;
   /** What the run was made with; a resumed run compares. Default: nothing. */
   readonly settings?: Readonly<Record<string, string | number>>;
+  /** When the copies of the last two are still being written: leave this one out, or let the step wait. Default 'skip'. */
+  readonly whenBusy?: 'skip' | 'wait';
   /** How long the first rank waits for the shards of the others, ms. Default 30,000. */
   readonly commitTimeoutMs?: number;
 }
 
-/** Copies under way at once. A checkpoint that finds none free is left out. */
+/** Copies under way at once. */
 const SLOTS = 2;
 
 export class CheckpointWriter {
@@ -32,6 +34,7 @@ export class CheckpointWriter {
   readonly #thread: Worker;
   readonly #buffers: (SharedArrayBuffer | undefined)[] = Array.from({ length: SLOTS }, () => undefined);
   readonly #busy: boolean[] = Array.from({ length: SLOTS }, () => false);
+  readonly #free = new Int32Array(1);
   #begun = 0;
   #committed = -1;
   #skipped = 0;
@@ -57,11 +60,15 @@ export class CheckpointWriter {
     return stepsDone % this.#options.everySteps === 0;
   }
 
-  /** Copies this rank's share and hands it to the thread. All ranks call it after the same step. */
-  begin(training: Distributed): void {
+  /** Copies this rank's share and hands it to the thread. All ranks call it after the same step. @throws RankLost. */
+  async begin(training: Distributed): Promise<void> {
     const began = nowMs();
+    if (this.#options.whenBusy === 'wait') while (!this.#busy.includes(false)) await once(this.#thread, 'message');
     const slot = this.#busy.indexOf(false);
-    if (slot < 0) {
+    // All write it or none: half of a checkpoint is none.
+    this.#free[0] = slot < 0 ? 0 : 1;
+    training.communicator.allreduceSync(this.#free, 'min');
+    if (this.#free[0] === 0) {
       this.#skipped++;
       return;
     }

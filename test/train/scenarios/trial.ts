@@ -53,7 +53,13 @@ asRank(async ({ rank, size, exchange, directory }) => {
     const checkpoints =
       trial.checkpoints === undefined
         ? undefined
-        : new CheckpointWriter({ directory: trial.checkpoints, everySteps: trial.checkpointEvery ?? 4, keep: 3, settings });
+        : new CheckpointWriter({
+            directory: trial.checkpoints,
+            everySteps: trial.checkpointEvery ?? 4,
+            keep: 3,
+            settings,
+            whenBusy: 'wait',
+          });
     const sampler = new Sampler({ count: COUNT, globalBatch: GLOBAL_BATCH, seed: 3 });
     const losses: number[] = [];
     let straggler: unknown;
