@@ -1,0 +1,316 @@
+/**
+ * The engine of one rank: what a session stands on. It joins messaging, memory, the shuffle manager, the executor and, on rank 0, the driver, and runs jobs.
+ *
+ * All ranks run the same jobs in the same order. A job has an outcome that every rank learns, so that programs that look at results stay in step.
+ */
+
+import { deserialize } from 'node:v8';
+import type { World } from '../launch/index.js';
+import type { Worker } from '../messaging/index.js';
+import type { Accumulator } from './accumulator.js';
+import { DatasetError } from './errors.js';
+import { Budget } from './memory/budget.js';
+import { type Segment, SegmentPool } from './memory/segment-pool.js';
+import { SpillDirectory } from './memory/spill-directory.js';
+import type { Settings } from './options.js';
+import type { PlanNode, Preparation } from './plan/node.js';
+import { planStages, type StagePlan } from './plan/stages.js';
+import type { Batch, Task } from './plan/task.js';
+import { Driver } from './scheduler/driver.js';
+import { Executor, PartitionCache } from './scheduler/executor.js';
+import { errorOf } from './scheduler/failure.js';
+import { type JobReport, type Message, Post } from './scheduler/protocol.js';
+import { chooseShuffle, type ShuffleChoice } from './shuffle/choice.js';
+import {
+  type MapPlace,
+  type MapStatus,
+  newCounters,
+  type ShuffleCounters,
+  type ShuffleManager,
+  type ShuffleServices,
+} from './shuffle/manager.js';
+
+type End = Extract<Message, { type: 'end' }>;
+
+const DRIVER = 0;
+
+/** What became of a job. */
+export interface JobOutcome {
+  readonly plan: StagePlan;
+  readonly report: JobReport | undefined;
+}
+
+export class Engine {
+  readonly world: World;
+  readonly settings: Settings;
+  readonly memory: Budget;
+  readonly disk: SpillDirectory;
+  readonly counters: ShuffleCounters;
+  readonly accumulators: Accumulator<unknown>[] = [];
+  readonly choice: ShuffleChoice;
+  readonly pool: SegmentPool;
+  readonly #post: Post;
+  readonly #manager: ShuffleManager;
+  readonly #executor: Executor;
+  readonly #driver: Driver | undefined;
+  readonly #cache: PartitionCache;
+  readonly #ends = new Map<string, { resolve: (end: End) => void; reject: (error: Error) => void }>();
+  /** Ends that came before this rank's program got there. */
+  readonly #early = new Map<string, End>();
+  readonly #blocks: Map<string, readonly MapStatus[]>;
+  readonly #questions = new Map<number, (status: MapStatus | undefined) => void>();
+  readonly #stopListening: () => void;
+  #question = 0;
+  #jobs = 0;
+  #broadcasts = 0;
+  readonly #kept: Segment[] = [];
+  #last: JobOutcome | undefined;
+  #closed = false;
+
+  private constructor(world: World, settings: Settings, worker: Worker, parts: EngineParts) {
+    this.world = world;
+    this.settings = settings;
+    this.memory = parts.memory;
+    this.disk = parts.disk;
+    this.pool = parts.pool;
+    this.choice = parts.choice;
+    this.#blocks = parts.blocks;
+    this.#cache = new PartitionCache(
+      (bytes) => this.memory.used + bytes <= this.memory.limit / 2 && this.memory.tryTake(bytes),
+      (bytes) => this.memory.give(bytes),
+    );
+    this.#post = new Post(
+      worker,
+      world.rank,
+      (rank) => world.endpoint(rank),
+      (from, message) => this.#take(from, message),
+    );
+    this.#manager = parts.manager;
+    this.counters = parts.counters;
+    parts.questions.status = (shuffle, place) => this.#status(shuffle, place);
+    this.#executor = new Executor({
+      post: this.#post,
+      driver: DRIVER,
+      manager: this.#manager,
+      services: {
+        rank: world.rank,
+        memory: this.memory,
+        disk: this.disk,
+        pool: this.pool,
+        cached: (node, partition) => this.#cache.get(node, partition),
+        keep: (node, partition, batches, bytes) => this.#cache.keep(node, partition, batches, bytes),
+      },
+    });
+    if (world.rank === DRIVER) {
+      this.#driver = new Driver({
+        post: this.#post,
+        size: world.size,
+        rank: world.rank,
+        broadcastsBlocks: this.#manager.blockList === 'broadcast',
+        maxFailures: settings.maxFailures,
+        speculation: settings.speculation,
+        speculationFactor: settings.speculationFactor,
+        speculationMs: settings.speculationMs,
+        isAlive: (rank) => rank === world.rank || world.liveness.stateOf(rank) === 'running',
+        merge: (id, a, b) => this.accumulators[id].merge(a, b),
+      });
+    }
+    this.#stopListening = world.liveness.onLost(({ rank, reason }) => {
+      this.#driver?.lost(rank);
+      if (rank !== DRIVER || this.#driver) return;
+      const error = new DatasetError('DATASET_LOST', `rank 0, which hands out the tasks, is lost: ${reason}`);
+      for (const { reject } of this.#ends.values()) reject(error);
+      this.#ends.clear();
+    });
+  }
+
+  static async open(world: World, settings: Settings): Promise<Engine> {
+    const worker = await world.worker;
+    const memory = new Budget(settings.memoryBytes);
+    const disk = new SpillDirectory(new Budget(settings.diskBytes), settings.spillDirectory);
+    const pool = new SegmentPool(worker, memory, disk);
+    const choice = chooseShuffle(settings.shuffle, worker.context.device);
+    const blocks = new Map<string, readonly MapStatus[]>();
+    const questions: EngineParts['questions'] = { status: async () => undefined };
+    const counters = newCounters();
+    const services: ShuffleServices = {
+      rank: world.rank,
+      size: world.size,
+      worker,
+      endpoint: (rank) => world.endpoint(rank),
+      pool,
+      memory,
+      disk,
+      windowBytes: settings.windowBytes,
+      checksums: settings.checksums,
+      status: (shuffle, place) => questions.status(shuffle, place),
+      counters,
+      address: world.hosts.length === 1 ? '127.0.0.1' : (world.members[world.rank].host.name ?? '127.0.0.1'),
+    };
+    const manager = await choice.factory(services);
+    const engine = new Engine(world, settings, worker, { memory, disk, pool, choice, blocks, counters, manager, questions });
+    await world.barrier();
+    return engine;
+  }
+
+  get isDriver(): boolean {
+    return this.world.rank === DRIVER;
+  }
+
+  /** The last job that ended. */
+  get lastJob(): JobOutcome | undefined {
+    return this.#last;
+  }
+
+  /** Runs an action: a job over a node, and those that it needs before. The values by partition, on every rank. */
+  async run<R>(node: PlanNode, finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>): Promise<R[]> {
+    if (this.#closed) throw new DatasetError('DATASET_CLOSED', 'the session is closed');
+    const job = String(++this.#jobs);
+    await node.prepare(this.preparation(job));
+    return this.#job(job, node, finish);
+  }
+
+  preparation(job: string): Preparation {
+    let jobs = 0;
+    return {
+      defaultPartitions: this.settings.partitions,
+      size: this.world.size,
+      run: (node, finish) => this.#job(`${job}.${++jobs}`, node, finish),
+    };
+  }
+
+  /** Prepares a plan without running it, as explain() needs it. */
+  async prepare(node: PlanNode): Promise<StagePlan> {
+    const job = String(++this.#jobs);
+    await node.prepare(this.preparation(job));
+    return planStages(job, node);
+  }
+
+  async #job<R>(id: string, node: PlanNode, finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>): Promise<R[]> {
+    const plan = planStages(id, node);
+    const ended = new Promise<End>((resolve, reject) => {
+      this.#ends.set(id, { resolve, reject });
+    });
+    ended.catch(() => {});
+    this.#executor.begin(plan, finish);
+    const early = this.#early.get(id);
+    if (early) this.#take(DRIVER, early);
+    if (this.#driver) void this.#drive(plan);
+    else if (this.world.liveness.stateOf(DRIVER) !== 'running') {
+      this.#ends.get(id)?.reject(new DatasetError('DATASET_LOST', 'rank 0, which hands out the tasks, is gone'));
+    }
+    try {
+      const end = await ended;
+      for (const [accumulator, amount] of end.additions) this.accumulators[accumulator]?.apply(amount);
+      this.#last = { plan, report: end.report };
+      if (end.error || !end.values)
+        throw end.error ? errorOf(end.error) : new DatasetError('DATASET_CLOSED', 'the session was closed');
+      return end.values.map((value) => deserialize(value) as R);
+    } finally {
+      this.#ends.delete(id);
+      this.#executor.end(id);
+      for (const { id: shuffle } of plan.shuffles.values()) this.#blocks.delete(shuffle);
+    }
+  }
+
+  async #drive(plan: StagePlan): Promise<void> {
+    const { values, error, report, additions } = await (this.#driver as Driver).run(plan);
+    const end: End = { type: 'end', job: plan.job, values, error, additions, report };
+    const { world } = this;
+    for (let rank = 0; rank < world.size; rank++) {
+      if (rank === world.rank || world.liveness.stateOf(rank) === 'running') void this.#post.send(rank, end);
+    }
+  }
+
+  #take(from: number, message: Message): void {
+    switch (message.type) {
+      case 'task':
+        this.#executor.task(message);
+        break;
+      case 'cancel':
+        this.#executor.cancel(message.at, message.shuffle);
+        break;
+      case 'done':
+        this.#driver?.done(from, message);
+        break;
+      case 'failed':
+        this.#driver?.failed(from, message);
+        break;
+      case 'blocks':
+        this.#blocks.set(message.shuffle, message.statuses);
+        break;
+      case 'where': {
+        const status = this.#driver?.status(message.shuffle, message.place);
+        void this.#post.send(from, { type: 'there', request: message.request, status });
+        break;
+      }
+      case 'there':
+        this.#questions.get(message.request)?.(message.status);
+        this.#questions.delete(message.request);
+        break;
+      case 'end': {
+        const waiting = this.#ends.get(message.job);
+        if (waiting) waiting.resolve(message);
+        else this.#early.set(message.job, message);
+        this.#early.delete(waiting ? message.job : '');
+        break;
+      }
+      default:
+        break;
+    }
+  }
+
+  /** Where a map output is: from the block list, the driver's own records, or by asking it. */
+  async #status(shuffle: string, place: MapPlace): Promise<MapStatus | undefined> {
+    const listed = this.#blocks.get(shuffle)?.[place.map];
+    if (listed?.rank === place.rank && listed.attempt === place.attempt) return listed;
+    if (this.#driver) return this.#driver.status(shuffle, place);
+    const request = ++this.#question;
+    const answer = new Promise<MapStatus | undefined>((resolve) => this.#questions.set(request, resolve));
+    if (!(await this.#post.send(DRIVER, { type: 'where', request, shuffle, place }))) this.#questions.get(request)?.(undefined);
+    return answer;
+  }
+
+  nextBroadcast(): number {
+    return ++this.#broadcasts;
+  }
+
+  /** Memory that others may read as long as the session lives. */
+  keepUntilClose(segment: Segment): void {
+    this.#kept.push(segment);
+  }
+
+  /** Drops the cached partitions of a node, here. */
+  uncache(node: PlanNode): void {
+    this.#cache.drop(node);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stopListening();
+    this.#driver?.close();
+    // Nobody lets go of memory that another rank still reads.
+    try {
+      await this.world.barrier({ timeoutMs: 10_000 });
+    } catch {
+      // A rank is lost, or does something else: it does not read any more.
+    }
+    for (const segment of this.#kept) segment.release();
+    await this.#manager.stop();
+    this.#post.close();
+    this.pool.close();
+  }
+}
+
+interface EngineParts {
+  readonly memory: Budget;
+  readonly disk: SpillDirectory;
+  readonly pool: SegmentPool;
+  readonly choice: ShuffleChoice;
+  readonly blocks: Map<string, readonly MapStatus[]>;
+  readonly counters: ShuffleCounters;
+  readonly manager: ShuffleManager;
+  /** Filled in by the engine, which the manager's questions go to. */
+  readonly questions: { status: ShuffleServices['status'] };
+}

@@ -1,0 +1,12 @@
+export { Accumulator } from './accumulator.js';
+export { Broadcast } from './broadcast.js';
+export { type CsvSaveOptions, Dataset, type SortOptions } from './dataset.js';
+export { DatasetError, type DatasetErrorCode, FetchFailed } from './errors.js';
+export type { SessionOptions } from './options.js';
+export type { JobReport, StageReport } from './scheduler/protocol.js';
+export { openDatasets, Session, type SessionUsage } from './session.js';
+export type * from './shuffle/manager.js';
+export { rdma } from './shuffle/rdma.js';
+export { sortTcp } from './shuffle/sort-tcp.js';
+export type { CsvOptions } from './sources/csv.js';
+export type { TextOptions } from './sources/text.js';

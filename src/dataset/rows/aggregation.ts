@@ -1,0 +1,155 @@
+/**
+ * Aggregation by key, in memory while it fits and with the help of files when it does not.
+ *
+ *   Map: identity of a key -> accumulated value          full: all entries go to 16 files by a part of the hash, and the map begins anew
+ *   at the end each file is aggregated by itself, by the next part of the hash if it is still too much
+ *
+ * Whether it spills depends on the bound and the data alone, so another attempt gives the same rows in the same order.
+ */
+
+import { SpillFile } from '../memory/spill-file.js';
+import { estimateValue } from '../plan/node.js';
+import { BATCH_ROWS, type Task } from '../plan/task.js';
+import { decodeRows, encodeRows } from './codec.js';
+import { hashIdentity, identityOf } from './hash.js';
+
+export interface Combiner<V, A> {
+  create(value: V): A;
+  /** May change and return its first argument. */
+  add(accumulated: A, value: V): A;
+  merge(a: A, b: A): A;
+  /** Whether an accumulated value grows with what is added: then additions count against the memory bound. */
+  readonly grows: boolean;
+}
+
+const FAN_OUT = 16;
+const DEEPEST = 6;
+const ENTRY_BYTES = 72;
+/** New bytes between two looks at the bound. */
+const STEP = 256 << 10;
+
+interface Entry<A> {
+  key: unknown;
+  value: A;
+}
+
+export class Aggregation<V, A> {
+  readonly #combiner: Combiner<V, A>;
+  readonly #task: Task;
+  readonly #level: number;
+  #entries = new Map<unknown, Entry<A>>();
+  #files: SpillFile[] = [];
+  #held = 0;
+  #unaccounted = 0;
+
+  constructor(combiner: Combiner<V, A>, task: Task, level = 0) {
+    this.#combiner = combiner;
+    this.#task = task;
+    this.#level = level;
+  }
+
+  add(key: unknown, value: V): void {
+    const identity = identityOf(key);
+    const entry = this.#entries.get(identity);
+    if (entry) {
+      entry.value = this.#combiner.add(entry.value, value);
+      if (this.#combiner.grows) this.#account(8 + estimateValue(value, 2));
+      return;
+    }
+    const created = this.#combiner.create(value);
+    this.#entries.set(identity, { key, value: created });
+    this.#account(ENTRY_BYTES + estimateValue(key) + estimateValue(created, 2));
+  }
+
+  merge(key: unknown, accumulated: A): void {
+    const identity = identityOf(key);
+    const entry = this.#entries.get(identity);
+    if (entry) {
+      entry.value = this.#combiner.merge(entry.value, accumulated);
+      if (this.#combiner.grows) this.#account(estimateValue(accumulated, 2));
+      return;
+    }
+    this.#entries.set(identity, { key, value: accumulated });
+    this.#account(ENTRY_BYTES + estimateValue(key) + estimateValue(accumulated, 2));
+  }
+
+  #account(bytes: number): void {
+    this.#unaccounted += bytes;
+    if (this.#unaccounted < STEP) return;
+    const { memory } = this.#task.services;
+    if (memory.tryTake(this.#unaccounted)) this.#held += this.#unaccounted;
+    // A rank can always hold a little, and beyond the deepest level there is one huge key.
+    else if (this.#entries.size > 1024 && this.#level < DEEPEST) this.#spill();
+    else {
+      memory.take(this.#unaccounted);
+      this.#held += this.#unaccounted;
+    }
+    this.#unaccounted = 0;
+  }
+
+  #spill(): void {
+    const { stats, services } = this.#task;
+    while (this.#files.length < FAN_OUT) this.#files.push(new SpillFile(services.disk));
+    const before = this.#files.reduce((sum, { length }) => sum + length, 0);
+    const parts: unknown[][] = Array.from({ length: FAN_OUT }, () => []);
+    const write = (part: number) => {
+      this.#files[part].append(encodeRows(parts[part]));
+      parts[part] = [];
+    };
+    for (const [identity, { key, value }] of this.#entries) {
+      // The partition was chosen by the low part of the hash; levels use four bits each from the top.
+      const part = (Math.imul(hashIdentity(identity), 0x9e3779b1) >>> (28 - 4 * this.#level)) & (FAN_OUT - 1);
+      if (parts[part].push([key, value]) >= 256) write(part);
+    }
+    for (let part = 0; part < FAN_OUT; part++) if (parts[part].length > 0) write(part);
+    stats.spills++;
+    stats.spilledBytes += this.#files.reduce((sum, { length }) => sum + length, 0) - before;
+    this.#letGo();
+  }
+
+  #letGo(): void {
+    this.#task.services.memory.give(this.#held);
+    this.#held = 0;
+    this.#unaccounted = 0;
+    this.#entries = new Map();
+  }
+
+  /** All keys with what was accumulated. Call it once; it lets go of everything, also when it is not read to its end. */
+  async *results(): AsyncGenerator<[unknown, A][]> {
+    try {
+      if (this.#files.length === 0) {
+        yield* this.#drain();
+        return;
+      }
+      this.#spill();
+      for (const file of this.#files) {
+        const inner = new Aggregation<V, A>(this.#combiner, this.#task, this.#level + 1);
+        for (const frame of file.frames()) {
+          for (const rows of decodeRows(frame)) for (const [key, value] of rows as [unknown, A][]) inner.merge(key, value);
+          await this.#task.breathe();
+        }
+        file.close();
+        yield* inner.results();
+      }
+    } finally {
+      this.close();
+    }
+  }
+
+  *#drain(): Generator<[unknown, A][]> {
+    let batch: [unknown, A][] = [];
+    for (const { key, value } of this.#entries.values()) {
+      if (batch.push([key, value]) < BATCH_ROWS) continue;
+      yield batch;
+      batch = [];
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  /** Lets go of memory and files. Idempotent. */
+  close(): void {
+    this.#letGo();
+    for (const file of this.#files) file.close();
+    this.#files = [];
+  }
+}

@@ -1,0 +1,312 @@
+/** Operators on rows that need rows of other partitions: each is a shuffle and what happens behind it. */
+
+import { PlanNode, type ShuffleDependency } from '../plan/node.js';
+import type { Batch, Task } from '../plan/task.js';
+import { UserFailure } from '../scheduler/failure.js';
+import { Aggregation, type Combiner } from './aggregation.js';
+import { decodeRows } from './codec.js';
+import { ExternalSort } from './external-sort.js';
+import { compareKeys, hashIdentity, identityOf } from './hash.js';
+import { PartitionBuffers } from './partition-buffers.js';
+
+type Rows = readonly unknown[];
+type Pair = readonly [key: unknown, value: unknown];
+
+/** Partitions, or undefined for as many as the session thinks right. */
+export type Count = number | undefined;
+
+/** A shuffle whose number of partitions may be known only when a job is prepared. */
+class RowShuffle implements ShuffleDependency {
+  readonly kind = 'shuffle';
+  readonly parent: PlanNode;
+  readonly words: string;
+  readonly #write: (batches: AsyncIterable<Rows>, out: PartitionBuffers, task: Task, partitions: number) => Promise<void>;
+  #partitions: Count;
+
+  constructor(
+    parent: PlanNode,
+    words: string,
+    partitions: Count,
+    write: (batches: AsyncIterable<Rows>, out: PartitionBuffers, task: Task, partitions: number) => Promise<void>,
+  ) {
+    this.parent = parent;
+    this.words = words;
+    this.#partitions = partitions;
+    this.#write = write;
+  }
+
+  get partitions(): number {
+    return this.#partitions ?? 1;
+  }
+
+  decide(partitions: number): number {
+    this.#partitions ??= partitions;
+    return this.#partitions;
+  }
+
+  async write(batches: AsyncIterable<Batch>, writer: Parameters<ShuffleDependency['write']>[1], task: Task): Promise<void> {
+    const out = new PartitionBuffers(writer, this.partitions, task);
+    await this.#write(batches as AsyncIterable<Rows>, out, task, this.partitions);
+    out.finish();
+  }
+}
+
+/** The rows of a partition, as the maps wrote them, map by map. */
+export async function* shuffledRows(task: Task, dependency: ShuffleDependency, partition: number): AsyncGenerator<unknown[]> {
+  for await (const block of task.services.fetch(task, dependency, partition)) {
+    try {
+      for (const rows of decodeRows(block.bytes)) {
+        yield rows;
+        await task.breathe();
+      }
+    } finally {
+      block.release();
+    }
+  }
+}
+
+function hashTo(key: unknown, partitions: number): number {
+  return hashIdentity(identityOf(key)) % partitions;
+}
+
+/** A function of the user that failed while values were combined. */
+function combining<T>(node: () => PlanNode, task: Task, key: () => unknown, act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    if ((error as { code?: string }).code?.startsWith('DATASET_')) throw error;
+    throw new UserFailure(error, node(), task, key(), -1);
+  }
+}
+
+export interface AggregateInit<V, A> {
+  readonly name: string;
+  readonly combiner: Combiner<V, A>;
+  /** Combine in the map tasks, so that less is shuffled. */
+  readonly mapSide: boolean;
+  readonly partitions: Count;
+}
+
+/** Pairs aggregated by key: [key, accumulated]. */
+export function aggregateNode<V, A>(parent: PlanNode, { name, combiner, mapSide, partitions }: AggregateInit<V, A>): PlanNode {
+  const dependency = new RowShuffle(
+    parent,
+    mapSide ? 'hash by key, combined before' : 'hash by key',
+    partitions,
+    async (batches, out, task, count) => {
+      if (!mapSide) {
+        for await (const batch of batches) for (const row of batch) out.add(hashTo((row as Pair)[0], count), row);
+        return;
+      }
+      const aggregation = new Aggregation(combiner, task);
+      let key: unknown;
+      try {
+        for await (const batch of batches) {
+          combining(
+            () => node,
+            task,
+            () => key,
+            () => {
+              for (const row of batch) {
+                key = (row as Pair)[0];
+                aggregation.add(key, (row as Pair)[1] as V);
+              }
+            },
+          );
+        }
+        for await (const entries of aggregation.results()) for (const entry of entries) out.add(hashTo(entry[0], count), entry);
+      } finally {
+        aggregation.close();
+      }
+    },
+  );
+  const node: PlanNode = new PlanNode({
+    name,
+    dependencies: [dependency],
+    partitions: ({ defaultPartitions }) => dependency.decide(defaultPartitions),
+    async *compute(partition, task): AsyncIterable<Batch> {
+      const aggregation = new Aggregation(combiner, task);
+      let key: unknown;
+      try {
+        for await (const batch of shuffledRows(task, dependency, partition)) {
+          combining(
+            () => node,
+            task,
+            () => key,
+            () => {
+              for (const row of batch) {
+                key = (row as Pair)[0];
+                if (mapSide) aggregation.merge(key, (row as Pair)[1] as A);
+                else aggregation.add(key, (row as Pair)[1] as V);
+              }
+            },
+          );
+        }
+        yield* aggregation.results();
+      } finally {
+        aggregation.close();
+      }
+    },
+  });
+  return node;
+}
+
+/** Several datasets of pairs side by side: [key, [values of the first, values of the second, ...]]. */
+export function cogroupNode(parents: readonly PlanNode[], partitions: Count, name = 'cogroup'): PlanNode {
+  const dependencies = parents.map(
+    (parent) =>
+      new RowShuffle(parent, 'hash by key', partitions, async (batches, out, _, count) => {
+        for await (const batch of batches) for (const row of batch) out.add(hashTo((row as Pair)[0], count), row);
+      }),
+  );
+  const empty = () => parents.map((): unknown[] => []);
+  const combiner: Combiner<[side: number, value: unknown], unknown[][]> = {
+    create: ([side, value]) => {
+      const groups = empty();
+      groups[side].push(value);
+      return groups;
+    },
+    add: (groups, [side, value]) => {
+      groups[side].push(value);
+      return groups;
+    },
+    merge: (a, b) => {
+      for (const [side, values] of b.entries()) for (const value of values) a[side].push(value);
+      return a;
+    },
+    grows: true,
+  };
+  return new PlanNode({
+    name,
+    dependencies,
+    partitions: ({ defaultPartitions }) => {
+      for (const dependency of dependencies) dependency.decide(defaultPartitions);
+      return dependencies[0].partitions;
+    },
+    async *compute(partition, task): AsyncIterable<Batch> {
+      const aggregation = new Aggregation(combiner, task);
+      try {
+        for (const [side, dependency] of dependencies.entries()) {
+          for await (const batch of shuffledRows(task, dependency, partition)) {
+            for (const row of batch) aggregation.add((row as Pair)[0], [side, (row as Pair)[1]]);
+          }
+        }
+        yield* aggregation.results();
+      } finally {
+        aggregation.close();
+      }
+    },
+  });
+}
+
+/** Rows spread evenly, in turn. */
+export function repartitionNode(parent: PlanNode, count: number): PlanNode {
+  const dependency = new RowShuffle(parent, 'in turn', count, async (batches, out, task, partitions) => {
+    let next = task.partition;
+    for await (const batch of batches) for (const row of batch) out.add(next++ % partitions, row);
+  });
+  return new PlanNode({
+    name: 'repartition',
+    dependencies: [dependency],
+    partitions: count,
+    compute: (partition, task) => shuffledRows(task, dependency, partition),
+  });
+}
+
+export interface SortInit {
+  readonly key: (row: unknown) => unknown;
+  readonly compare?: ((a: unknown, b: unknown) => number) | undefined;
+  readonly descending: boolean;
+  readonly partitions: Count;
+}
+
+const SAMPLES_OF_A_PARTITION = 1024;
+
+/** A sample of a partition's keys of bounded size: every k-th, with k doubling as there are more. The same at every attempt. */
+async function sampleKeys(
+  batches: AsyncIterable<Rows>,
+  key: (row: unknown) => unknown,
+): Promise<{ rows: number; keys: unknown[] }> {
+  let keys: unknown[] = [];
+  let every = 1;
+  let rows = 0;
+  for await (const batch of batches) {
+    for (const row of batch) {
+      if (rows++ % every !== 0) continue;
+      if (keys.push(key(row)) < 2 * SAMPLES_OF_A_PARTITION) continue;
+      keys = keys.filter((_, i) => i % 2 === 0);
+      every *= 2;
+    }
+  }
+  return { rows, keys };
+}
+
+/** Keys that cut a sample into parts of about equal weight; equal neighbours become one. */
+function splittersOf(
+  samples: readonly { rows: number; keys: readonly unknown[] }[],
+  parts: number,
+  compare: (a: unknown, b: unknown) => number,
+): unknown[] {
+  const weighed = samples.flatMap(({ rows, keys }) => keys.map((key) => ({ key, weight: rows / keys.length })));
+  weighed.sort((a, b) => compare(a.key, b.key));
+  const total = weighed.reduce((sum, { weight }) => sum + weight, 0);
+  const splitters: unknown[] = [];
+  let sum = 0;
+  for (const { key, weight } of weighed) {
+    sum += weight;
+    if (sum < ((splitters.length + 1) * total) / parts || splitters.length === parts - 1) continue;
+    const last = splitters.at(-1);
+    if (splitters.length === 0 || compare(last, key) < 0) splitters.push(key);
+  }
+  return splitters;
+}
+
+/** Rows in order over all partitions: ranges by sampled splitters, then each range is sorted. */
+export function sortNode(parent: PlanNode, { key, compare = compareKeys, descending, partitions }: SortInit): PlanNode {
+  const order = descending ? (a: unknown, b: unknown) => compare(b, a) : compare;
+  let splitters: unknown[] = [];
+  const dependency = new RowShuffle(parent, 'range by sampled splitters', partitions, async (batches, out, task) => {
+    for await (const batch of batches) {
+      combining(
+        () => node,
+        task,
+        () => undefined,
+        () => {
+          for (const row of batch) {
+            const k = key(row);
+            let low = 0;
+            let high = splitters.length;
+            while (low < high) {
+              const middle = (low + high) >> 1;
+              if (order(splitters[middle], k) <= 0) low = middle + 1;
+              else high = middle;
+            }
+            out.add(low, row);
+          }
+        },
+      );
+    }
+  });
+  const node: PlanNode = new PlanNode({
+    name: 'sortBy',
+    dependencies: [dependency],
+    partitions: async (preparation) => {
+      const count = partitions ?? preparation.defaultPartitions;
+      if (count > 1) {
+        const samples = await preparation.run(parent, (batches) => sampleKeys(batches as AsyncIterable<Rows>, key));
+        splitters = splittersOf(samples, count, order);
+      }
+      return dependency.decide(count);
+    },
+    async *compute(partition, task): AsyncIterable<Batch> {
+      const sort = new ExternalSort<unknown>((a, b) => order(key(a), key(b)), task);
+      try {
+        for await (const batch of shuffledRows(task, dependency, partition)) sort.add(batch);
+        yield* sort.results();
+      } finally {
+        sort.close();
+      }
+    },
+  });
+  return node;
+}

@@ -1,0 +1,331 @@
+/**
+ * The shuffle `rdma`: map output lies in memory that peers may READ, in the arena or in mapped files, and nobody is asked for it.
+ *
+ * ```
+ *   map rank                                                   reduce rank
+ *     task fills a run in registered memory
+ *     WRITE: the row of the map into the table of every rank ──────> [ table: one row per map: key, offsets, checksums ]
+ *                                                                     reducer looks its row up at home
+ *     [ run: p0 | p1 | p2 ... ] <──────────── READ, a bounded number of bytes in flight ──────────  reducer
+ *     (the map side's thread takes no part in this)
+ * ```
+ *
+ * A row that is not there, because the rank that should have it had not registered yet or because there are several runs, is asked for once.
+ */
+
+import type { Endpoint, ExposedMemory, RemoteMemory } from '../../messaging/index.js';
+import { FetchFailed } from '../errors.js';
+import { checksum } from '../kernels.js';
+import type { Segment } from '../memory/segment-pool.js';
+import { type BlockRow, decodeRow, encodeRow, type RowRun, rowLength } from './block-row.js';
+import type {
+  FetchedBlock,
+  MapPlace,
+  MapStatus,
+  ReadRequest,
+  ShuffleFactory,
+  ShuffleInfo,
+  ShuffleManager,
+  ShuffleServices,
+  ShuffleWriter,
+} from './manager.js';
+import { Window } from './window.js';
+
+/** Handler of "my table of this shuffle is here". */
+const HANDLER = 60_110;
+const READ_MS = 60_000;
+
+interface Run {
+  readonly segment: Segment;
+  readonly offsets: Float64Array;
+}
+
+interface Output {
+  readonly runs: readonly Run[];
+  readonly row: Float64Array;
+}
+
+/** What this rank knows of one shuffle. */
+interface Known {
+  readonly info: ShuffleInfo;
+  /** One row per map, written by the maps' ranks. */
+  readonly table: Uint8Array;
+  readonly exposed: ExposedMemory;
+  /** Own outputs, by `map:attempt`. */
+  readonly outputs: Map<string, Output>;
+  /** Packed keys of the tables of other ranks, as they came. */
+  readonly peers: Map<number, Uint8Array>;
+}
+
+function outputKey(map: number, attempt: number): string {
+  return `${map}:${attempt}`;
+}
+
+class RdmaShuffle implements ShuffleManager {
+  readonly name = 'rdma';
+  readonly blockList = 'published';
+  readonly #services: ShuffleServices;
+  readonly #shuffles = new Map<string, Known>();
+  /** Keys of tables that came before this rank registered the shuffle. */
+  readonly #early = new Map<string, Map<number, Uint8Array>>();
+  readonly #over = new Set<string>();
+  #stopped = false;
+
+  constructor(services: ShuffleServices) {
+    this.#services = services;
+    services.worker.handle(HANDLER, ({ header, data }) => {
+      const [rank, ...id] = new TextDecoder().decode(header).split(' ');
+      this.#announced(id.join(' '), Number(rank), Uint8Array.from(data ?? []));
+    });
+  }
+
+  register(info: ShuffleInfo): void {
+    if (this.#shuffles.has(info.id)) return;
+    this.#over.delete(info.id);
+    const { worker, rank, size } = this.#services;
+    const table = worker.context.alloc(Math.max(64, info.maps * rowLength(info.partitions, 1) * 8));
+    const exposed = worker.expose(table);
+    const known: Known = { info, table, exposed, outputs: new Map(), peers: this.#early.get(info.id) ?? new Map() };
+    this.#early.delete(info.id);
+    this.#shuffles.set(info.id, known);
+    const header = new TextEncoder().encode(`${rank} ${info.id}`);
+    const key = exposed.pack();
+    for (let to = 0; to < size; to++) {
+      if (to !== rank) void this.#tell(to, header, key);
+    }
+  }
+
+  async #tell(to: number, header: Uint8Array, key: Uint8Array): Promise<void> {
+    try {
+      await (await this.#services.endpoint(to)).am(HANDLER, header, key);
+    } catch {
+      // A rank that is gone needs no rows.
+    }
+  }
+
+  #announced(id: string, rank: number, key: Uint8Array): void {
+    const known = this.#shuffles.get(id);
+    if (known) {
+      known.peers.set(rank, key);
+      for (const [name, { row }] of known.outputs) void this.#publishTo(known, rank, Number(name.split(':')[0]), row);
+    } else if (!this.#over.has(id)) {
+      const early = this.#early.get(id) ?? new Map<number, Uint8Array>();
+      this.#early.set(id, early.set(rank, key));
+    }
+  }
+
+  writer(info: ShuffleInfo, map: number, attempt: number): ShuffleWriter {
+    const runs: Run[] = [];
+    const { pool, counters } = this.#services;
+    return {
+      run: (lengths) => {
+        const offsets = new Float64Array(info.partitions + 1);
+        for (let p = 0; p < info.partitions; p++) offsets[p + 1] = offsets[p] + lengths[p];
+        const total = offsets[info.partitions];
+        const segment = pool.take(total);
+        runs.push({ segment, offsets });
+        if (segment.kind === 'file') counters.bytesInFiles += total;
+        return segment.bytes;
+      },
+      commit: () => this.#commit(info, map, attempt, runs),
+      abort: () => {
+        for (const { segment } of runs) segment.release();
+      },
+    };
+  }
+
+  async #commit(info: ShuffleInfo, map: number, attempt: number, runs: readonly Run[]): Promise<MapStatus> {
+    const { rank, counters, checksums } = this.#services;
+    const known = this.#shuffles.get(info.id);
+    const lengths = new Float64Array(info.partitions);
+    const rowRuns: RowRun[] = runs.map(({ segment, offsets }) => {
+      const sums = new Float64Array(info.partitions);
+      for (let p = 0; p < info.partitions; p++) {
+        lengths[p] += offsets[p + 1] - offsets[p];
+        if (checksums) sums[p] = checksum(segment.bytes.subarray(offsets[p], offsets[p + 1]));
+      }
+      counters.bytesWritten += offsets[info.partitions];
+      return { key: segment.key, offsets, checksums: sums };
+    });
+    const row = encodeRow({ rank, attempt, runs: rowRuns }, info.partitions);
+    if (!known) {
+      for (const { segment } of runs) segment.release(); // the shuffle ended meanwhile
+    } else {
+      known.outputs.set(outputKey(map, attempt), { runs, row });
+      if (runs.length === 1) {
+        new Float64Array(known.table.buffer, known.table.byteOffset).set(row, map * rowLength(info.partitions, 1));
+        await Promise.all([...known.peers.keys()].map((peer) => this.#publishTo(known, peer, map, row)));
+      }
+    }
+    return { rank, attempt, lengths, descriptor: new Uint8Array(row.buffer) };
+  }
+
+  /** WRITEs a row into the table of a rank. */
+  async #publishTo(known: Known, rank: number, map: number, row: Float64Array): Promise<void> {
+    const key = known.peers.get(rank);
+    const { partitions } = known.info;
+    if (!key || row.length !== rowLength(partitions, 1)) return;
+    try {
+      const endpoint = await this.#ready(rank);
+      await endpoint.unpack(key).put(map * rowLength(partitions, 1) * 8, new Uint8Array(row.buffer));
+      await endpoint.flush();
+    } catch {
+      // It is gone, or has dropped the shuffle: whoever misses the row asks for it.
+    }
+  }
+
+  async #ready(rank: number): Promise<Endpoint> {
+    const endpoint = await this.#services.endpoint(rank);
+    await endpoint.ready();
+    return endpoint;
+  }
+
+  async *reader({ shuffle, partition, places, signal }: ReadRequest): AsyncIterable<FetchedBlock> {
+    const { counters, windowBytes } = this.#services;
+    const window = new Window(windowBytes);
+    /** Fetches under way, in map order. */
+    const queue: Promise<FetchedBlock[]>[] = [];
+    let next = 0;
+    let turn = 0;
+    const begin = () => {
+      while (next < places.length && queue.length < 64 && window.hasRoom) {
+        const fetch = this.#fetch(shuffle, partition, places[next], next, window);
+        next++;
+        fetch.catch(() => {}); // it is awaited in its turn
+        queue.push(fetch);
+      }
+    };
+    try {
+      for (;;) {
+        begin();
+        const first = queue.shift();
+        if (!first) break;
+        signal?.throwIfAborted();
+        window.setTurn(turn++);
+        for (const block of await first) {
+          counters.blocksRead++;
+          yield block;
+        }
+        counters.mostInFlight = Math.max(counters.mostInFlight, window.most);
+      }
+    } finally {
+      window.close();
+      for (const rest of queue) {
+        rest.then((blocks) => {
+          for (const block of blocks) block.release();
+        }, ignore);
+      }
+    }
+  }
+
+  /** The blocks of one map, one per run. */
+  async #fetch(info: ShuffleInfo, partition: number, place: MapPlace, turn: number, window: Window): Promise<FetchedBlock[]> {
+    const { rank, counters } = this.#services;
+    const own = this.#shuffles.get(info.id)?.outputs.get(outputKey(place.map, place.attempt));
+    if (place.rank === rank && own) {
+      return own.runs.map(({ segment, offsets }) => {
+        counters.bytesLocal += offsets[partition + 1] - offsets[partition];
+        return { map: place.map, bytes: segment.bytes.subarray(offsets[partition], offsets[partition + 1]), release: ignore };
+      });
+    }
+    const row = await this.#row(info, place);
+    if (!row) throw new FetchFailed(info.id, [place.map], `rank ${place.rank} has no such output`);
+    const blocks: FetchedBlock[] = [];
+    try {
+      for (const run of row.runs) {
+        const length = run.offsets[partition + 1] - run.offsets[partition];
+        if (length > 0) blocks.push(await this.#read(info, place, run, partition, length, turn, window));
+      }
+    } catch (error) {
+      for (const block of blocks) block.release();
+      throw error;
+    }
+    return blocks;
+  }
+
+  async #row(info: ShuffleInfo, place: MapPlace): Promise<BlockRow | undefined> {
+    const { counters } = this.#services;
+    const known = this.#shuffles.get(info.id);
+    const length = rowLength(info.partitions, 1);
+    if (known) {
+      const at = known.table.byteOffset + place.map * length * 8;
+      const row = decodeRow(new Float64Array(known.table.buffer, at, length), info.partitions, place.rank, place.attempt);
+      if (row) {
+        counters.tableHits++;
+        return row;
+      }
+    }
+    counters.tableMisses++;
+    const status = await this.#services.status(info.id, place);
+    if (!status) return undefined;
+    const bytes = Uint8Array.from(status.descriptor);
+    return decodeRow(new Float64Array(bytes.buffer), info.partitions, place.rank, place.attempt);
+  }
+
+  async #read(
+    info: ShuffleInfo,
+    place: MapPlace,
+    run: RowRun,
+    partition: number,
+    length: number,
+    turn: number,
+    window: Window,
+  ): Promise<FetchedBlock> {
+    const { pool, counters, checksums } = this.#services;
+    await window.enter(length, turn);
+    const segment = pool.take(length);
+    const release = () => {
+      segment.release();
+      window.leave(length);
+    };
+    try {
+      const remote: RemoteMemory = (await this.#ready(place.rank)).unpack(run.key);
+      for (let attempt = 0; attempt < 2; attempt++) {
+        await remote.get(run.offsets[partition], segment.bytes, { timeoutMs: READ_MS });
+        counters.bytesRead += length;
+        if (!checksums || checksum(segment.bytes) === run.checksums[partition]) {
+          return { map: place.map, bytes: segment.bytes, release };
+        }
+        counters.blocksRefetched++;
+      }
+    } catch (error) {
+      release();
+      throw new FetchFailed(info.id, [place.map], (error as Error).message);
+    }
+    release();
+    throw new FetchFailed(info.id, [place.map], 'the block came damaged twice');
+  }
+
+  discard(shuffle: string, map: number, attempt: number): void {
+    const outputs = this.#shuffles.get(shuffle)?.outputs;
+    const output = outputs?.get(outputKey(map, attempt));
+    for (const { segment } of output?.runs ?? []) segment.release();
+    outputs?.delete(outputKey(map, attempt));
+  }
+
+  unregister(shuffle: string): void {
+    this.#over.add(shuffle);
+    this.#early.delete(shuffle);
+    const known = this.#shuffles.get(shuffle);
+    if (!known) return;
+    this.#shuffles.delete(shuffle);
+    for (const { runs } of known.outputs.values()) for (const { segment } of runs) segment.release();
+    known.exposed.close();
+    try {
+      this.#services.worker.context.free(known.table);
+    } catch {
+      // A WRITE of a straggler is under way: the memory goes with the device.
+    }
+  }
+
+  async stop(): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    for (const id of [...this.#shuffles.keys()]) this.unregister(id);
+    if (!this.#services.worker.closed) this.#services.worker.handle(HANDLER, undefined);
+  }
+}
+
+function ignore(): void {}
+
+export const rdma: ShuffleFactory = (services) => new RdmaShuffle(services);
