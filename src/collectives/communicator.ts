@@ -14,25 +14,28 @@
  */
 
 import type { World } from '../launch/index.js';
+import type { Worker } from '../messaging/index.js';
 import type { Collective } from '../schedule/schedule.js';
+import type { Topology } from '../schedule/topology.js';
 import type { ElementType, Reduction, UserReduction, Vector } from './element.js';
 import { CollectiveError } from './errors.js';
-import { type Exchange, exchangeAll, parse, pause } from './exchange.js';
-import type { CallCounters, Executor, Runnable, RunTimes } from './executor.js';
-import { HostExecutor } from './host-executor.js';
+import { type Exchange, exchangeAll, type Patience } from './exchange.js';
+import type { CallCounters, Executor, ExecutorKind, Runnable, RunTimes } from './executor.js';
+import { type ExecutorChoice, GivenGround, type Ground, type Opened, WorldGround } from './ground.js';
 import { LOCAL_MACHINE } from './local-machine.js';
 import type { Machine } from './machine.js';
+import { decideMembers, openDoor, takeSeat } from './membership.js';
 import { parseOverride } from './override.js';
 import { type Plan, Planner } from './plan.js';
 import { type Counts, invalid, type PairCounts, type Request, Requests } from './request.js';
 import type { Selection } from './selection.js';
 import type { Method } from './shared-memory/call.js';
-import { type CallWaits, nextKey, Surroundings } from './surroundings.js';
+import { type CallWaits, nextKey } from './surroundings.js';
 
 export interface CommunicatorOptions {
   /** 0 .. size - 1. */
   readonly rank: number;
-  /** Ranks, 1 .. 1024. All on one host. */
+  /** Ranks, 1 .. 1024. */
   readonly size: number;
   /** Where the ranks find each other. */
   readonly exchange: Exchange;
@@ -46,10 +49,18 @@ export interface CommunicatorOptions {
   readonly timeoutMs?: number;
   /** Milliseconds the ranks wait for each other at creation. Default 60,000. */
   readonly createTimeoutMs?: number;
+  /** Calls run over messages of this worker, between any hosts. Default: on shared memory, and all ranks are on one host. The same choice at all ranks. */
+  readonly worker?: Worker;
+  /** Where the ranks live, for hierarchical algorithms. Default: nothing is known. The same at all ranks. */
+  readonly topology?: Topology;
 }
 
 /** Options of a communicator of a world, which knows the rest. */
-export type WorldCommunicatorOptions = Omit<CommunicatorOptions, 'rank' | 'size' | 'exchange' | 'key'>;
+export interface WorldCommunicatorOptions
+  extends Omit<CommunicatorOptions, 'rank' | 'size' | 'exchange' | 'key' | 'worker' | 'topology'> {
+  /** What runs the calls. Default: shared memory where all ranks share a host, else messages. The same at all ranks. */
+  readonly executor?: ExecutorKind;
+}
 
 /** Options of a call. */
 export interface CollectiveOptions {
@@ -119,18 +130,30 @@ export class PreparedCall {
   }
 }
 
+/** How a rank comes to a communicator that grows. */
+export interface JoinOptions extends Omit<CommunicatorOptions, 'rank' | 'size' | 'key'> {
+  /** `key` of the communicator that grows. */
+  readonly key: string;
+  /** Where this process is a rank of the same world as the members. */
+  readonly world?: World;
+}
+
 /** Where a communicator comes from. */
 interface Origin {
+  readonly ground: Ground;
   /** Whether a member is dead, while they find each other. */
   readonly isDead?: (rank: number) => boolean;
   readonly members?: readonly number[];
   readonly lastCompleted?: number;
-  readonly surroundings?: Surroundings;
 }
 
 export class Communicator {
   readonly rank: number;
   readonly size: number;
+  /** Its name in the exchange: what others need to `join` when it grows. */
+  readonly key: string;
+  /** What runs the calls, and why. */
+  readonly executor: ExecutorChoice;
   /** After `shrink`: calls that every member had completed on the communicator before. */
   readonly lastCompleted: number | undefined;
   /** After `shrink` or `split`: the ranks the members had before. */
@@ -138,63 +161,69 @@ export class Communicator {
   readonly #executor: Executor;
   readonly #requests: Requests;
   readonly #planner: Planner;
-  readonly #surroundings: Surroundings | undefined;
+  readonly #ground: Ground;
   readonly #options: CommunicatorOptions;
   readonly #prepared = new WeakMap<Vector, { readonly key: string; readonly call: PreparedCall }>();
   readonly #barrier: PreparedCall;
   #children = 0;
 
-  private constructor(
-    options: CommunicatorOptions,
-    executor: Executor,
-    members: readonly number[],
-    lastCompleted: number | undefined,
-    surroundings: Surroundings | undefined,
-  ) {
-    this.#surroundings = surroundings;
-    this.rank = options.rank;
-    this.size = options.size;
-    this.members = members;
-    this.lastCompleted = lastCompleted;
+  private constructor(options: CommunicatorOptions, { executor, choice }: Opened, origin: Origin) {
+    const { rank, size, key = DEFAULT_KEY } = options;
+    this.rank = rank;
+    this.size = size;
+    this.key = key;
+    this.executor = choice;
+    this.members = origin.members ?? everyone(size);
+    this.lastCompleted = origin.lastCompleted;
+    this.#ground = origin.ground;
     this.#options = options;
     this.#executor = executor;
-    this.#requests = new Requests(options.rank, options.size);
+    this.#requests = new Requests(rank, size);
     const wanted = options.algorithms ?? process.env['VERBENA_ALGORITHMS'];
     this.#planner = new Planner({
-      size: options.size,
+      size,
       kind: executor.kind,
       machine: options.machine ?? LOCAL_MACHINE,
       override: wanted === undefined ? undefined : parseOverride(wanted),
-      topology: undefined,
+      topology: origin.ground.topology,
     });
     this.#barrier = this.#prepare(this.#requests.barrier());
   }
 
   /**
-   * A communicator of all ranks of a world. All ranks call it, and make their communicators in the same order. A rank that dies meanwhile is named, and
-   * calls that wait appear in the world's stall reports.
+   * A communicator of all ranks of a world: on shared memory where they share a host, else over messages; `executor` says which and why. All ranks call it,
+   * and make their communicators in the same order. A rank that dies meanwhile is named, and calls that wait appear in the world's stall reports.
    * @throws RankLost, and what `create` throws
    */
   static of(world: World, options: WorldCommunicatorOptions = {}): Promise<Communicator> {
-    const { rank, size, store: exchange, liveness } = world;
-    const members = Array.from({ length: size }, (_, r) => r);
-    const surroundings = new Surroundings(liveness, members);
-    const isDead = (r: number) => surroundings.isDead(r);
-    return Communicator.#create({ ...options, rank, size, exchange, key: nextKey(world) }, { isDead, surroundings });
+    const { rank, size, store: exchange } = world;
+    const ground = new WorldGround(world, everyone(size), options.executor);
+    const isDead = (r: number) => ground.surroundings.isDead(r);
+    return Communicator.#create({ ...options, rank, size, exchange, key: nextKey(world) }, { ground, isDead });
   }
 
   /** All ranks call it. @throws COLL_INVALID for a bad option or ranks on several hosts, COLL_SYSTEM, and what the exchange throws. */
   static create(options: CommunicatorOptions): Promise<Communicator> {
-    return Communicator.#create(options, {});
+    return Communicator.#create(options, { ground: new GivenGround(options.worker, options.topology) });
+  }
+
+  /**
+   * Comes to a communicator whose members call `grow`; the rank is the next that is free. @throws COLL_TIMEOUT when nobody calls `grow` in time, and what `create`
+   * throws
+   */
+  static async join(options: JoinOptions): Promise<Communicator> {
+    const { exchange, key, world, createTimeoutMs = PATIENCE_MS } = options;
+    const { name, rank, size } = await takeSeat(exchange, key, createTimeoutMs);
+    return Communicator.#grown({ ...options, rank, size, key: name }, world, world?.rank, undefined);
   }
 
   static async #create(options: CommunicatorOptions, origin: Origin): Promise<Communicator> {
-    const { rank, size, exchange, key = 'collectives', createTimeoutMs = 60_000 } = options;
+    const { rank, size, exchange, key = DEFAULT_KEY, createTimeoutMs = PATIENCE_MS } = options;
     if (!Number.isInteger(size) || size < 1 || size > 1024) throw invalid(`size must be 1 to 1024, got ${size}`);
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) throw invalid(`rank must be 0 to ${size - 1}, got ${rank}`);
-    const { isDead, members = Array.from({ length: size }, (_, r) => r), lastCompleted, surroundings } = origin;
-    const executor = await HostExecutor.open(rank, size, exchange, key, { timeoutMs: createTimeoutMs, isDead });
-    return new Communicator(options, executor, members, lastCompleted, surroundings);
+    const patience = { timeoutMs: createTimeoutMs, isDead: origin.isDead };
+    const opened = await origin.ground.open({ rank, size, exchange, key, patience });
+    return new Communicator(options, opened, origin);
   }
 
   /** Every rank ends with the combination of all. */
@@ -361,17 +390,14 @@ export class Communicator {
 
   /** Groups of the ranks that say the same colour, ordered by key, then by rank. All ranks call it. Undefined: this rank joins none. */
   async split(colour: number | undefined, key = 0): Promise<Communicator | undefined> {
-    const { exchange, createTimeoutMs = 60_000 } = this.#options;
-    const name = `${this.#options.key ?? 'collectives'}/split-${++this.#children}`;
+    const name = `${this.key}/split-${++this.#children}`;
     const said = await exchangeAll(
-      exchange,
+      this.#options.exchange,
       name,
       this.rank,
       this.size,
       { colour: colour ?? null, key },
-      {
-        timeoutMs: createTimeoutMs,
-      },
+      this.#patience,
     );
     if (colour === undefined) return undefined;
     const members = said
@@ -379,6 +405,37 @@ export class Communicator {
       .sort((a, b) => a.key - b.key || a.rank - b.rank)
       .map(({ rank }) => rank);
     return this.#child(`${name}/${colour}`, members, undefined);
+  }
+
+  /**
+   * A communicator of the members, who keep their ranks, and of as many others, who call `Communicator.join` with this one's `key`. All members call it. This communicator
+   * stays as it is. @throws COLL_INVALID for a number below 1, RankLost, and when not enough others come in time what the exchange throws
+   */
+  async grow(newcomers: number): Promise<Communicator> {
+    const size = this.size + newcomers;
+    if (!Number.isInteger(newcomers) || newcomers < 1) throw invalid(`newcomers must be 1 or more, got ${newcomers}`);
+    const name = `${this.key}/grow-${++this.#children}`;
+    if (this.rank === 0) await openDoor(this.#options.exchange, this.key, { name, first: this.size, size });
+    const isDead = (r: number) => r < this.size && this.#executor.isDead(r);
+    const { world } = this.#ground;
+    return Communicator.#grown({ ...this.#options, size, key: name }, world, this.#ground.worldRank(this.rank), isDead);
+  }
+
+  /** Members of a grown communicator tell each other who they are in the world, if they are. */
+  static async #grown(
+    options: CommunicatorOptions & { readonly key: string },
+    world: World | undefined,
+    worldRank: number | undefined,
+    isDead: ((rank: number) => boolean) | undefined,
+  ): Promise<Communicator> {
+    const { rank, size, exchange, key, createTimeoutMs = PATIENCE_MS, worker, topology } = options;
+    const patience = { timeoutMs: createTimeoutMs, isDead };
+    const ranks = await exchangeAll(exchange, `${key}/who`, rank, size, worldRank ?? null, patience);
+    const isWorld = world !== undefined && ranks.every((r) => r !== null);
+    const ground = isWorld
+      ? new WorldGround(world, ranks as number[], (options as WorldCommunicatorOptions).executor)
+      : new GivenGround(worker, topology?.size === size ? topology : undefined);
+    return Communicator.#create(options, { ground, isDead });
   }
 
   /** Ends calls under way at all ranks with COLL_ABORTED. The communicator is broken afterwards. */
@@ -391,14 +448,21 @@ export class Communicator {
    * meanwhile. All surviving ranks call it; this communicator is broken and closed by it.
    */
   async shrink(options: { readonly timeoutMs?: number } = {}): Promise<Communicator> {
-    const deadline = performance.now() + (options.timeoutMs ?? 60_000);
+    const deadline = performance.now() + (options.timeoutMs ?? PATIENCE_MS);
     this.#executor.abort();
     const completed = this.#executor.completed;
+    const { rank, size } = this;
+    const isDead = (r: number) => this.#executor.isDead(r);
     for (let attempt = 1; ; attempt++) {
-      const name = `${this.#options.key ?? 'collectives'}/shrink-${attempt}`;
-      await this.#options.exchange.set(`${name}/${this.rank}`, String(completed));
-      const { members, lastCompleted } = await this.#decide(name, deadline);
-      if (!members.includes(this.rank)) throw new CollectiveError('COLL_PEER_LOST', 'the other ranks took this one for dead');
+      const name = `${this.key}/shrink-${attempt}`;
+      const { members, lastCompleted } = await decideMembers(this.#options.exchange, name, {
+        rank,
+        size,
+        completed,
+        isDead,
+        deadline,
+      });
+      if (!members.includes(rank)) throw new CollectiveError('COLL_PEER_LOST', 'the other ranks took this one for dead');
       let child: Communicator | undefined;
       try {
         child = await this.#child(`${name}/members`, members, lastCompleted);
@@ -408,44 +472,19 @@ export class Communicator {
       } catch (error) {
         // Another rank died meanwhile: all who live come here, and decide again.
         child?.close();
-        if (performance.now() > deadline || !members.some((r) => this.#executor.isDead(r))) throw error;
+        if (performance.now() > deadline || !members.some(isDead)) throw error;
       }
     }
   }
 
-  /** The lowest rank that lives hears everybody who lives and decides; the first decision counts. */
-  async #decide(name: string, deadline: number): Promise<{ members: number[]; lastCompleted: number }> {
-    const { exchange } = this.#options;
-    const key = `${name}/decision`;
-    const heard = new Map<number, number>();
-    for (;;) {
-      const decision = await exchange.get(key);
-      if (decision !== undefined) return parse(decision);
-      const living = Array.from({ length: this.size }, (_, r) => r).filter((r) => !this.#executor.isDead(r));
-      if (living[0] === this.rank) {
-        for (const r of living) {
-          const said = heard.has(r) ? undefined : await exchange.get(`${name}/${r}`);
-          if (said !== undefined) heard.set(r, Number(new TextDecoder().decode(said)));
-        }
-        if (living.every((r) => heard.has(r))) {
-          const lastCompleted = Math.min(...living.map((r) => heard.get(r) as number));
-          await exchange.compareAndSet(key, undefined, JSON.stringify({ members: living, lastCompleted }));
-          continue;
-        }
-      }
-      if (performance.now() > deadline) {
-        throw new CollectiveError('COLL_TIMEOUT', 'not all living ranks called shrink() in time');
-      }
-      await pause();
-    }
+  get #patience(): Patience {
+    return { timeoutMs: this.#options.createTimeoutMs ?? PATIENCE_MS, isDead: (r) => this.#executor.isDead(r) };
   }
 
   #child(key: string, members: readonly number[], lastCompleted: number | undefined): Promise<Communicator> {
-    const rank = members.indexOf(this.rank);
+    const options = { ...this.#options, key, rank: members.indexOf(this.rank), size: members.length };
     const isDead = (r: number) => this.#executor.isDead(members[r]);
-    const surroundings = this.#surroundings?.of(members);
-    const options = { ...this.#options, key, rank, size: members.length };
-    return Communicator.#create(options, { isDead, members, lastCompleted, surroundings });
+    return Communicator.#create(options, { ground: this.#ground.of(members), isDead, members, lastCompleted });
   }
 
   /** Ends calls under way, here and at the other ranks, with COLL_CLOSED. Idempotent. */
@@ -493,8 +532,16 @@ export class Communicator {
     return new PreparedCall(
       this.#executor.prepare(request, plan),
       this.#options.timeoutMs ?? Number.POSITIVE_INFINITY,
-      this.#surroundings?.waitsOf(request.collective),
+      this.#ground.surroundings?.waitsOf(request.collective),
       plan,
     );
   }
+}
+
+const DEFAULT_KEY = 'collectives';
+/** How long ranks wait for each other where nothing else is said, ms. */
+const PATIENCE_MS = 60_000;
+
+function everyone(size: number): number[] {
+  return Array.from({ length: size }, (_, rank) => rank);
 }

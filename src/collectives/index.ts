@@ -6,6 +6,7 @@ export type { ElementType, Reduction, UserReduction, Vector } from './element.js
 export * from './errors.js';
 export type { Exchange } from './exchange.js';
 export type { CallCounters, ExecutorKind, RunTimes } from './executor.js';
+export type { ExecutorChoice } from './ground.js';
 export { LOCAL_MACHINE } from './local-machine.js';
 export * from './machine.js';
 export * from './order.js';

@@ -12,7 +12,7 @@ import type { Method } from './shared-memory/call.js';
 
 export interface Plan {
   readonly method: Method;
-  /** Undefined where the call fits into the entry slots. */
+  /** Undefined where the call is over with what every call begins with. */
   readonly selection: Selection | undefined;
   /** What is run with the method 'program'. */
   readonly schedule: Schedule | undefined;
@@ -59,8 +59,10 @@ export class Planner {
     let plan = this.#plans.get(key);
     if (plan !== undefined) return plan;
     const { size, kind, override, topology } = this.#init;
-    const free = kind === 'shared-memory' && override?.get(collective) === undefined;
-    if (free && !uneven && bytes <= SLOT_BYTES && IN_SLOTS.has(collective)) {
+    const isFree = override?.get(collective) === undefined;
+    // Over messages, what a call begins with is a barrier already.
+    const fits = kind === 'shared-memory' ? !uneven && bytes <= SLOT_BYTES && IN_SLOTS.has(collective) : collective === 'barrier';
+    if (isFree && fits) {
       plan = { method: 'slots', selection: undefined, schedule: undefined };
     } else {
       const shape = { size, bytes, root, topology, shards };

@@ -23,6 +23,19 @@ export class Surroundings {
     return this.#liveness.stateOf(this.#ranks[rank]) !== 'running';
   }
 
+  /** Whether a member's process ended otherwise than in peace. */
+  isLost(rank: number): boolean {
+    return this.#liveness.stateOf(this.#ranks[rank]) === 'lost';
+  }
+
+  /** Calls back for each member that is lost, also for those that were before. Returns the function that ends it. */
+  onLost(listener: (rank: number) => void): () => void {
+    return this.#liveness.onLost((lost) => {
+      const rank = this.#ranks.indexOf(lost.rank);
+      if (rank >= 0) listener(rank);
+    });
+  }
+
   /** Seen by a communicator of some of the members. */
   of(members: readonly number[]): Surroundings {
     return new Surroundings(
