@@ -5,11 +5,12 @@ import { collectiveBenches } from '../collectives/bench-collective.js';
 import { benchMessaging } from '../messaging/bench-messaging.js';
 import { benchPatterns } from '../messaging/bench-patterns.js';
 import { benchRpc } from '../messaging/bench-rpc.js';
+import { benchTrain } from '../train/bench-train.js';
 import { benchVerbs } from './verbs.js';
 
 export const bench: CommandGroup = {
   name: 'bench',
   summary: 'measures Verbena and other systems side by side',
-  commands: [benchVerbs, ...benchMessaging, benchPatterns, benchRpc, ...collectiveBenches],
+  commands: [benchVerbs, ...benchMessaging, benchPatterns, benchRpc, ...collectiveBenches, benchTrain],
   examples: benchVerbs.examples,
 };

@@ -210,6 +210,7 @@ export const mnist = defineCommand({
     const task: Omit<TrainingTask, 'rank' | 'meeting'> = {
       size: ranks,
       model: options.model as ArchitectureName,
+      optimizer: 'adam',
       batch,
       epochs: options.epochs,
       steps: undefined,

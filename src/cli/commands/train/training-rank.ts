@@ -3,7 +3,7 @@
 import { writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { FileStore } from '../../../launch/index.js';
-import { Adam, cosineRate, digitCnn, digitMlp, loadMnist, Model, Sampler, selectBlas, warmUp } from '../../../nn/index.js';
+import { Adam, cosineRate, digitCnn, digitMlp, loadMnist, Model, Sampler, Sgd, selectBlas, warmUp } from '../../../nn/index.js';
 import {
   arenaMemory,
   CheckpointWriter,
@@ -56,7 +56,7 @@ async function train(task: TrainingTask): Promise<void> {
   const globalBatch = batch * task.size;
   const layers = task.model === 'cnn' ? digitCnn() : digitMlp();
   const model = new Model({ input: [1, 28, 28], layers, maxBatch: batch, seed, memory: arenaMemory(device) });
-  const optimizer = new Adam(model);
+  const optimizer = task.optimizer === 'adam' ? new Adam(model) : new Sgd(model, { momentum: 0.9 });
   const { train: data, test } = loadMnist();
   const sampler = new Sampler({ count: data.count, globalBatch, seed });
   const settings = { model: task.model, globalBatch, seed, epochs };

@@ -15,6 +15,8 @@ export interface TrainingTask {
   /** Where the ranks meet. */
   readonly meeting: string;
   readonly model: ArchitectureName;
+  /** 'sgd': with momentum 0.9. */
+  readonly optimizer: 'adam' | 'sgd';
   /** Samples of one rank in a step, at the start; the global batch stays when ranks come and go. */
   readonly batch: number;
   readonly epochs: number;

@@ -1,0 +1,22 @@
+/** Training outlives its ranks: whoever is killed, whenever, the rest ends where an undisturbed run ends. */
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { survive } from './survival.js';
+
+const SEED = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1_000_000);
+
+describe(`killed ranks, seed ${SEED}`, () => {
+  it('the others go on and end with the parameters of an undisturbed run', async (t) => {
+    for (const kills of [1, 2]) {
+      const { lost } = await survive(SEED + kills, 3, kills, false);
+      t.diagnostic(`${kills} of 3 killed, ${lost} losses noticed`);
+    }
+  });
+
+  it('newcomers take their place at a step boundary, with the state of the others', async (t) => {
+    const { lost, joined } = await survive(SEED + 10, 2, 1, true);
+    t.diagnostic(`${lost} lost, ${joined} joined`);
+    assert.equal(joined, 1);
+  });
+});
