@@ -20,7 +20,9 @@ export interface TaskServices {
   readonly disk: SpillDirectory;
   readonly pool: SegmentPool;
   /** The blocks of a partition of a shuffle, in map order. */
-  fetch(task: Task, shuffle: ShuffleDependency, partition: number): AsyncIterable<FetchedBlock>;
+  fetch(task: Task, shuffle: ShuffleDependency, partition: number, into?: Uint8Array): AsyncIterable<FetchedBlock>;
+  /** Bytes of the task's partition of a shuffle, of all maps together. */
+  sizeOf(shuffle: ShuffleDependency): number;
   /** Batches of a cached partition, or undefined where this rank has none. */
   cached(node: PlanNode, partition: number): readonly Batch[] | undefined;
   /** Keeps a partition. False where the bound of the memory does not allow it. */

@@ -61,7 +61,7 @@ function canonical(value: unknown): string {
 /** The order of keys where none is given: numbers by value, text by code unit, everything else by its text; kinds one after the other. */
 export function compareKeys(a: unknown, b: unknown): number {
   if (typeof a === 'number' && typeof b === 'number')
-    return a < b ? -1 : a > b ? 1 : a === b ? 0 : Number(a !== a) - Number(b !== b);
+    return a < b ? -1 : a > b ? 1 : a === b ? 0 : Number(Number.isNaN(a)) - Number(Number.isNaN(b));
   if (typeof a === 'string' && typeof b === 'string') return a < b ? -1 : a > b ? 1 : 0;
   if (typeof a === 'bigint' && typeof b === 'bigint') return a < b ? -1 : a > b ? 1 : 0;
   if (a instanceof Date && b instanceof Date) return a.getTime() - b.getTime();

@@ -44,15 +44,16 @@ export class PartitionBuffers {
   }
 
   #flush(): void {
-    const memory = this.#writer.run(this.#lengths);
+    const run = this.#writer.run(this.#bytes);
     let at = 0;
     for (const frames of this.#frames) {
       for (const frame of frames) {
-        memory.set(frame, at);
+        run.bytes.set(frame, at);
         at += frame.length;
       }
       frames.length = 0;
     }
+    run.seal(this.#lengths);
     this.#lengths.fill(0);
     this.#bytes = 0;
     this.#runs++;

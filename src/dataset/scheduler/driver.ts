@@ -404,11 +404,13 @@ export class Driver {
     const places = stage.inputs.map((input) => {
       const { tasks } = this.#stateOf(job, input);
       const list = new Int32Array(tasks.length * 2);
+      let bytes = 0;
       for (const [map, { status }] of tasks.entries()) {
         list[2 * map] = status?.rank ?? -1;
         list[2 * map + 1] = status?.attempt ?? -1;
+        bytes += status?.lengths[partition] ?? 0;
       }
-      return [job.plan.shuffles.get(input)?.id ?? '', list] as const;
+      return [job.plan.shuffles.get(input)?.id ?? '', list, bytes] as const;
     });
     const batchRows = task.lastWasUsers ? 1 : 0;
     void this.#init.post.send(rank, { type: 'task', at, fingerprint: job.plan.fingerprint, batchRows, places }).then((sent) => {

@@ -27,7 +27,7 @@ export interface ExecutorInit {
   readonly post: Post;
   readonly driver: number;
   readonly manager: ShuffleManager;
-  readonly services: Omit<TaskServices, 'fetch'>;
+  readonly services: Omit<TaskServices, 'fetch' | 'sizeOf'>;
 }
 
 /** The task whose functions run now: accumulators ask. One at a time, so a variable is enough. */
@@ -51,7 +51,8 @@ export class Executor {
     this.#init = init;
     this.#services = {
       ...init.services,
-      fetch: (task, shuffle, partition) => this.#fetch(task, shuffle, partition),
+      fetch: (task, shuffle, partition, into) => this.#fetch(task, shuffle, partition, into),
+      sizeOf: (shuffle) => this.#sizeOf(shuffle),
     };
   }
 
@@ -167,13 +168,25 @@ export class Executor {
     return { status, value: undefined };
   }
 
-  async *#fetch(task: Task, dependency: ShuffleDependency, partition: number): AsyncIterable<FetchedBlock> {
+  #sizeOf(dependency: ShuffleDependency): number {
+    const message = this.#running?.message;
+    const id = message && this.#jobs.get(message.at.job)?.plan.shuffles.get(dependency)?.id;
+    return message?.places.find(([shuffle]) => shuffle === id)?.[2] ?? 0;
+  }
+
+  async *#fetch(
+    task: Task,
+    dependency: ShuffleDependency,
+    partition: number,
+    into: Uint8Array | undefined,
+  ): AsyncIterable<FetchedBlock> {
     const info = this.#jobs.get(task.job)?.plan.shuffles.get(dependency);
     const given = this.#running?.message.places.find(([shuffle]) => shuffle === info?.id)?.[1];
     if (!info || !given) throw new DatasetError('DATASET_PLAN', 'a shuffle is read that the task was not given');
     const places: MapPlace[] = [];
     for (let map = 0; map < info.maps; map++) places.push({ map, rank: given[2 * map], attempt: given[2 * map + 1] });
-    for await (const block of this.#init.manager.reader({ shuffle: info, partition, places, signal: task.signal })) {
+    const request = { shuffle: info, partition, places, signal: task.signal, ...(into ? { into } : {}) };
+    for await (const block of this.#init.manager.reader(request)) {
       task.stats.bytesIn += block.bytes.length;
       yield block;
     }

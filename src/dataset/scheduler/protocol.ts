@@ -33,8 +33,8 @@ export type Message =
       readonly at: TaskAt;
       readonly fingerprint: string;
       readonly batchRows: number;
-      /** For each shuffle that it reads, by number: [rank, attempt] of each map. */
-      readonly places: readonly (readonly [shuffle: string, places: Int32Array])[];
+      /** For each shuffle that it reads: rank and attempt of each map, and the bytes that they have for the task in all. */
+      readonly places: readonly (readonly [shuffle: string, places: Int32Array, bytes: number])[];
     }
   | {
       readonly type: 'done';

@@ -7,7 +7,7 @@
  *
  * ```
  *   map task                        manager                            reduce task
- *     writer(s, m) ───────────────>   run(lengths) ── memory ──>  fills it
+ *     writer(s, m) ───────────────>   run(bytes) ── memory; filled, then seal(lengths)
  *     commit() ───────────────────>   seals, publishes, MapStatus        (the scheduler keeps it)
  *                                     reader(s, p, places) <─────────    blocks, in map order, checked
  * ```
@@ -46,13 +46,17 @@ export interface MapPlace {
   readonly attempt: number;
 }
 
+/** Memory for one run. */
+export interface Run {
+  readonly bytes: Uint8Array;
+  /** It is filled: lengths[p] bytes of each partition, one behind the other. */
+  seal(lengths: ArrayLike<number>): void;
+}
+
 export interface ShuffleWriter {
-  /**
-   * Memory for one run: lengths[p] bytes of each partition, one behind the other. Fill it before `commit`.
-   * @throws DATASET_DISK_FULL when neither memory nor disk may hold it.
-   */
-  run(lengths: ArrayLike<number>): Uint8Array;
-  /** Seals the output: from now on readers find it. */
+  /** Memory for another run of so many bytes in all. @throws DATASET_DISK_FULL when neither memory nor disk may hold it. */
+  run(bytes: number): Run;
+  /** Ends the output: from now on readers find it. Every run is sealed. */
   commit(): Promise<MapStatus>;
   /** Drops what was written. */
   abort(): void;
@@ -71,6 +75,8 @@ export interface ReadRequest {
   readonly partition: number;
   /** In the order in which blocks are wanted. */
   readonly places: readonly MapPlace[];
+  /** Put the blocks here, one behind the other, and not into memory of the manager's. Long enough for all of them. */
+  readonly into?: Uint8Array;
   readonly signal?: AbortSignal;
 }
 

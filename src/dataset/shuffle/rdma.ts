@@ -13,7 +13,7 @@
  * A row that is not there, because the rank that should have it had not registered yet or because there are several runs, is asked for once.
  */
 
-import type { Endpoint, ExposedMemory, RemoteMemory } from '../../messaging/index.js';
+import type { Endpoint, ExposedMemory } from '../../messaging/index.js';
 import { FetchFailed } from '../errors.js';
 import { checksum } from '../kernels.js';
 import type { Segment } from '../memory/segment-pool.js';
@@ -35,14 +35,39 @@ import { Window } from './window.js';
 const HANDLER = 60_110;
 const READ_MS = 60_000;
 
-interface Run {
+interface OwnRun {
   readonly segment: Segment;
   readonly offsets: Float64Array;
 }
 
 interface Output {
-  readonly runs: readonly Run[];
+  readonly runs: readonly OwnRun[];
   readonly row: Float64Array;
+}
+
+/** One block before it is read: here, or in a run of a peer. */
+interface LocatedBlock {
+  readonly length: number;
+  readonly local?: Uint8Array;
+  readonly remote?: RowRun;
+  /** Where the reader wants it. */
+  into?: Uint8Array;
+}
+
+interface Located {
+  readonly place: MapPlace;
+  readonly blocks: LocatedBlock[];
+}
+
+/** Gives every block its part of the reader's memory. */
+function placeBlocks(found: readonly Located[], into: Uint8Array): void {
+  let at = 0;
+  for (const { blocks } of found) {
+    for (const block of blocks) {
+      block.into = into.subarray(at, at + block.length);
+      at += block.length;
+    }
+  }
 }
 
 /** What this rank knows of one shuffle. */
@@ -115,17 +140,20 @@ class RdmaShuffle implements ShuffleManager {
   }
 
   writer(info: ShuffleInfo, map: number, attempt: number): ShuffleWriter {
-    const runs: Run[] = [];
+    const runs: OwnRun[] = [];
     const { pool, counters } = this.#services;
     return {
-      run: (lengths) => {
+      run: (bytes) => {
+        const segment = pool.take(bytes);
         const offsets = new Float64Array(info.partitions + 1);
-        for (let p = 0; p < info.partitions; p++) offsets[p + 1] = offsets[p] + lengths[p];
-        const total = offsets[info.partitions];
-        const segment = pool.take(total);
         runs.push({ segment, offsets });
-        if (segment.kind === 'file') counters.bytesInFiles += total;
-        return segment.bytes;
+        if (segment.kind === 'file') counters.bytesInFiles += bytes;
+        return {
+          bytes: segment.bytes,
+          seal: (lengths) => {
+            for (let p = 0; p < info.partitions; p++) offsets[p + 1] = offsets[p] + lengths[p];
+          },
+        };
       },
       commit: () => this.#commit(info, map, attempt, runs),
       abort: () => {
@@ -134,7 +162,7 @@ class RdmaShuffle implements ShuffleManager {
     };
   }
 
-  async #commit(info: ShuffleInfo, map: number, attempt: number, runs: readonly Run[]): Promise<MapStatus> {
+  async #commit(info: ShuffleInfo, map: number, attempt: number, runs: readonly OwnRun[]): Promise<MapStatus> {
     const { rank, counters, checksums } = this.#services;
     const known = this.#shuffles.get(info.id);
     const lengths = new Float64Array(info.partitions);
@@ -180,16 +208,18 @@ class RdmaShuffle implements ShuffleManager {
     return endpoint;
   }
 
-  async *reader({ shuffle, partition, places, signal }: ReadRequest): AsyncIterable<FetchedBlock> {
+  async *reader({ shuffle, partition, places, into, signal }: ReadRequest): AsyncIterable<FetchedBlock> {
     const { counters, windowBytes } = this.#services;
     const window = new Window(windowBytes);
+    const found = await Promise.all(places.map((place) => this.#locate(shuffle, partition, place)));
+    if (into) placeBlocks(found, into);
     /** Fetches under way, in map order. */
     const queue: Promise<FetchedBlock[]>[] = [];
     let next = 0;
     let turn = 0;
     const begin = () => {
-      while (next < places.length && queue.length < 64 && window.hasRoom) {
-        const fetch = this.#fetch(shuffle, partition, places[next], next, window);
+      while (next < found.length && queue.length < 64 && window.hasRoom) {
+        const fetch = this.#fetch(shuffle, partition, found[next], next, window);
         next++;
         fetch.catch(() => {}); // it is awaited in its turn
         queue.push(fetch);
@@ -218,23 +248,41 @@ class RdmaShuffle implements ShuffleManager {
     }
   }
 
-  /** The blocks of one map, one per run. */
-  async #fetch(info: ShuffleInfo, partition: number, place: MapPlace, turn: number, window: Window): Promise<FetchedBlock[]> {
-    const { rank, counters } = this.#services;
+  /** Where the blocks of one map are: here, or in the memory of a peer. */
+  async #locate(info: ShuffleInfo, partition: number, place: MapPlace): Promise<Located> {
     const own = this.#shuffles.get(info.id)?.outputs.get(outputKey(place.map, place.attempt));
-    if (place.rank === rank && own) {
-      return own.runs.map(({ segment, offsets }) => {
-        counters.bytesLocal += offsets[partition + 1] - offsets[partition];
-        return { map: place.map, bytes: segment.bytes.subarray(offsets[partition], offsets[partition + 1]), release: ignore };
-      });
+    if (place.rank === this.#services.rank && own) {
+      return {
+        place,
+        blocks: own.runs.map(({ segment, offsets }) => ({
+          length: offsets[partition + 1] - offsets[partition],
+          local: segment.bytes.subarray(offsets[partition], offsets[partition + 1]),
+        })),
+      };
     }
     const row = await this.#row(info, place);
     if (!row) throw new FetchFailed(info.id, [place.map], `rank ${place.rank} has no such output`);
+    return {
+      place,
+      blocks: row.runs.map((run) => ({ length: run.offsets[partition + 1] - run.offsets[partition], remote: run })),
+    };
+  }
+
+  /** The blocks of one map, one per run. */
+  async #fetch(info: ShuffleInfo, partition: number, found: Located, turn: number, window: Window): Promise<FetchedBlock[]> {
+    const { counters } = this.#services;
     const blocks: FetchedBlock[] = [];
+    const { map } = found.place;
     try {
-      for (const run of row.runs) {
-        const length = run.offsets[partition + 1] - run.offsets[partition];
-        if (length > 0) blocks.push(await this.#read(info, place, run, partition, length, turn, window));
+      for (const block of found.blocks) {
+        if (block.length === 0) continue;
+        if (block.local) {
+          counters.bytesLocal += block.length;
+          block.into?.set(block.local);
+          blocks.push({ map, bytes: block.into ?? block.local, release: ignore });
+        } else {
+          blocks.push(await this.#read(info, found.place, block, partition, turn, window));
+        }
       }
     } catch (error) {
       for (const block of blocks) block.release();
@@ -265,26 +313,28 @@ class RdmaShuffle implements ShuffleManager {
   async #read(
     info: ShuffleInfo,
     place: MapPlace,
-    run: RowRun,
+    { length, remote: run, into }: LocatedBlock,
     partition: number,
-    length: number,
     turn: number,
     window: Window,
   ): Promise<FetchedBlock> {
     const { pool, counters, checksums } = this.#services;
+    const { key, offsets, checksums: sums } = run as RowRun;
     await window.enter(length, turn);
-    const segment = pool.take(length);
-    const release = () => {
-      segment.release();
+    const segment = into ? undefined : pool.take(length);
+    const bytes = into ?? (segment as Segment).bytes;
+    const release = once(() => {
+      segment?.release();
       window.leave(length);
-    };
+    });
     try {
-      const remote: RemoteMemory = (await this.#ready(place.rank)).unpack(run.key);
+      const remote = (await this.#ready(place.rank)).unpack(key);
       for (let attempt = 0; attempt < 2; attempt++) {
-        await remote.get(run.offsets[partition], segment.bytes, { timeoutMs: READ_MS });
+        await remote.get(offsets[partition], bytes, { timeoutMs: READ_MS });
         counters.bytesRead += length;
-        if (!checksums || checksum(segment.bytes) === run.checksums[partition]) {
-          return { map: place.map, bytes: segment.bytes, release };
+        if (!checksums || checksum(bytes) === sums[partition]) {
+          if (into) release(); // it is where it was wanted: nothing is in flight any more
+          return { map: place.map, bytes, release };
         }
         counters.blocksRefetched++;
       }
@@ -327,5 +377,14 @@ class RdmaShuffle implements ShuffleManager {
 }
 
 function ignore(): void {}
+
+function once(act: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    act();
+  };
+}
 
 export const rdma: ShuffleFactory = (services) => new RdmaShuffle(services);

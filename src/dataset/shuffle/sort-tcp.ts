@@ -35,6 +35,16 @@ interface Output {
   readonly bytes: number;
 }
 
+interface OwnRun {
+  readonly lengths: Float64Array;
+  readonly memory: Segment;
+}
+
+interface Located {
+  readonly place: MapPlace;
+  readonly status: MapStatus;
+}
+
 /** What stands in a status: where to connect, and the checksum of each block of each partition. */
 interface Descriptor {
   readonly address: string;
@@ -66,14 +76,12 @@ class SortTcpShuffle implements ShuffleManager {
   }
 
   writer(info: ShuffleInfo, map: number, attempt: number): ShuffleWriter {
-    const runs: { lengths: Float64Array; memory: Segment }[] = [];
+    const runs: OwnRun[] = [];
     return {
-      run: (lengths) => {
-        let total = 0;
-        for (let p = 0; p < info.partitions; p++) total += lengths[p];
-        const memory = this.#services.pool.take(total);
-        runs.push({ lengths: Float64Array.from(lengths), memory });
-        return memory.bytes;
+      run: (bytes) => {
+        const run: OwnRun = { lengths: new Float64Array(info.partitions), memory: this.#services.pool.take(bytes) };
+        runs.push(run);
+        return { bytes: run.memory.bytes, seal: (lengths) => run.lengths.set(lengths) };
       },
       commit: async () => {
         try {
@@ -88,12 +96,7 @@ class SortTcpShuffle implements ShuffleManager {
     };
   }
 
-  #commit(
-    info: ShuffleInfo,
-    map: number,
-    attempt: number,
-    runs: readonly { lengths: Float64Array; memory: Segment }[],
-  ): MapStatus {
+  #commit(info: ShuffleInfo, map: number, attempt: number, runs: readonly OwnRun[]): MapStatus {
     const { disk, counters, rank, address, checksums: wanted } = this.#services;
     const total = runs.reduce((sum, { memory }) => sum + memory.bytes.length, 0);
     disk.take(total);
@@ -186,15 +189,20 @@ class SortTcpShuffle implements ShuffleManager {
 
   // ---- the reduce side: asking ----
 
-  async *reader({ shuffle, partition, places, signal }: ReadRequest): AsyncIterable<FetchedBlock> {
+  async *reader({ shuffle, partition, places, into, signal }: ReadRequest): AsyncIterable<FetchedBlock> {
     const { counters, windowBytes } = this.#services;
     const window = new Window(windowBytes);
+    const found = await Promise.all(places.map((place) => this.#locate(shuffle, place)));
+    let at = 0;
     const queue: Promise<FetchedBlock[]>[] = [];
     let next = 0;
     let turn = 0;
     const begin = () => {
-      while (next < places.length && queue.length < 8 && window.hasRoom) {
-        const fetch = this.#fetch(shuffle, partition, places[next], next, window);
+      while (next < found.length && queue.length < 8 && window.hasRoom) {
+        const length = found[next].status.lengths[partition];
+        const target = into?.subarray(at, at + length);
+        at += length;
+        const fetch = this.#fetch(shuffle, partition, found[next], next, window, target);
         next++;
         fetch.catch(() => {}); // it is awaited in its turn
         queue.push(fetch);
@@ -226,24 +234,36 @@ class SortTcpShuffle implements ShuffleManager {
     }
   }
 
-  async #fetch(info: ShuffleInfo, partition: number, place: MapPlace, turn: number, window: Window): Promise<FetchedBlock[]> {
+  async #locate(info: ShuffleInfo, place: MapPlace): Promise<Located> {
     const status = await this.#services.status(info.id, place);
     if (!status) throw new FetchFailed(info.id, [place.map], `the block list has no output of rank ${place.rank}`);
+    return { place, status };
+  }
+
+  async #fetch(
+    info: ShuffleInfo,
+    partition: number,
+    { place, status }: Located,
+    turn: number,
+    window: Window,
+    into: Uint8Array | undefined,
+  ): Promise<FetchedBlock[]> {
     const { address, port, lengths, checksums } = deserialize(status.descriptor) as Descriptor;
     const total = status.lengths[partition];
     if (total === 0) return [];
     const { pool, counters, checksums: wanted } = this.#services;
     await window.enter(total, turn);
-    const segment = pool.take(total);
+    const segment = into ? undefined : pool.take(total);
+    const memory = into ?? (segment as Segment).bytes;
     let open = lengths[partition].length;
     const release = () => {
-      segment.release();
+      segment?.release();
       window.leave(total);
     };
     for (let attempt = 0; attempt < 2; attempt++) {
       try {
         const request = JSON.stringify({ shuffle: info.id, map: place.map, attempt: place.attempt, partition });
-        await this.#ask(address, port, request, segment.bytes);
+        await this.#ask(address, port, request, memory);
       } catch (error) {
         release();
         throw new FetchFailed(info.id, [place.map], (error as Error).message);
@@ -253,7 +273,7 @@ class SortTcpShuffle implements ShuffleManager {
       let at = 0;
       let isRight = true;
       for (const [i, length] of lengths[partition].entries()) {
-        const bytes = segment.bytes.subarray(at, at + length);
+        const bytes = memory.subarray(at, at + length);
         isRight &&= !wanted || checksum(bytes) === checksums[partition][i];
         at += length;
         blocks.push({
@@ -264,7 +284,13 @@ class SortTcpShuffle implements ShuffleManager {
           },
         });
       }
-      if (isRight) return blocks;
+      if (isRight) {
+        if (into) {
+          window.leave(total); // it is where it was wanted
+          return blocks.map(({ map, bytes }) => ({ map, bytes, release: () => {} }));
+        }
+        return blocks;
+      }
       counters.blocksRefetched++;
     }
     release();
