@@ -44,7 +44,7 @@ export const connecting: Chapter = {
 
     'an address is bytes with the version first, and an endpoint to it is found again': async (stage) => {
       const { near, far, out } = await stage.pair();
-      assert.equal(far.address[0], 1);
+      assert.equal(far.address[0], 2);
       assert.equal(near.connect(far.address), out);
     },
 

@@ -13,10 +13,11 @@
 import { TSO } from '../native/ordering.js';
 import type { MemoryRegion, PreparedSend, QpAddress, RemoteRegion } from '../verbs/index.js';
 import { MessagingError, PeerLost } from './errors.js';
-import type { Lane } from './lane.js';
+import type { Lane, Posted } from './lane.js';
 import { addressOfBuffer } from './memory/native-copy.js';
 import { type RingPosts, RingReader, type RingShape, RingWriter, ringBytes } from './patterns/ring-region.js';
 import type { Data } from './payload.js';
+import type { Port } from './port.js';
 import type { Explanation } from './protocols/explanation.js';
 import type { ProtocolName } from './protocols/protocol.js';
 import type { Range } from './protocols/selection.js';
@@ -24,6 +25,8 @@ import type { CallOptions, Request } from './request.js';
 import { RemoteMemory } from './rma/remote-memory.js';
 import { EndpointStream } from './stream/endpoint-stream.js';
 import type { Tag } from './tag/tag.js';
+import { BOARD_BYTES, ClaimBoard } from './transfer/claim-board.js';
+import type { Transfer } from './transfer/transfer.js';
 import type { Hello } from './wire/hello.js';
 import { CLOSED, S_KIND, S_TAG_HI, S_TAG_LO, SLOT_WORDS } from './wire/slot.js';
 import type { Worker } from './worker.js';
@@ -38,7 +41,19 @@ export const IMM_TRANSFERS = 2;
 /** Words of the credits region: what the peer has consumed of each ring. */
 const CREDIT_MESSAGES = 0;
 const CREDIT_TRANSFERS = 16;
-export const CREDIT_BYTES = 128;
+const CREDIT_BYTES = 128;
+/** The credits, then the claim board. */
+export const CREDIT_REGION_BYTES: number = CREDIT_BYTES + BOARD_BYTES;
+
+/** A one-sided request that begins now or after a fence. */
+export interface RemoteStart {
+  begin(): void;
+}
+
+type Flush = RemoteStart & Posted;
+
+/** Stands in line where a fence was asked for behind another. */
+const FENCE: RemoteStart = { begin: () => {} };
 
 /** A receive at the peer that wants a message which is held back here. */
 export interface StandingPull {
@@ -58,6 +73,10 @@ export class Endpoint {
   peer: string;
   /** Number of the peer within the worker: the source of its messages. */
   source = -1;
+  /** The worker's port of every path. The first carries rings, remote memory and whatever is not split. */
+  readonly ports: Port[] = [];
+  /** Number of the peer's rail on the first path, -1 until connected: which part of a packed key is meant for it. */
+  peerRail = -1;
   readonly lanes: Lane[] = [];
   /** Lanes that there will be when all have joined. */
   plannedLanes = 1;
@@ -89,22 +108,29 @@ export class Endpoint {
   readonly pulls = new Map<number, StandingPull>();
   /** The send that is offered to the peer out of turn, or -1. */
   offered = -1;
+  /** Transfers that are carried, oldest first, and those of them that the peer carries with, by entry of the board. */
+  readonly carried: Transfer[] = [];
+  readonly helped: (Transfer | undefined)[] = [];
+  /** Where fragments are claimed: of what comes in, and of what goes out. Mapped rings only. */
+  boardIn: ClaimBoard | undefined;
+  boardOut: ClaimBoard | undefined;
   /** Stream writes that wait for the window or for room. */
   readonly streamQueue: number[] = [];
   /** One-sided requests under way, and those that wait behind a fence. */
   #remoteOutstanding = 0;
   #isFenced = false;
-  readonly #fenced: (() => void)[] = [];
+  readonly #fenced: RemoteStart[] = [];
   readonly #flushers: (() => void)[] = [];
   #stream: EndpointStream | undefined;
   #ringOutstanding = 0;
   /** Puts that were posted without a completion since the last flush. */
   smallPuts = 0;
   #flushRequest: PreparedSend | undefined;
+  #flush: Flush | undefined;
   #mailbox: RemoteRegion = { addr: 0, length: 0, rkey: 0 };
   /** The peer said CLOSE: it takes nothing more. */
   closedByPeer = false;
-  /** The peer answered our CLOSE: it writes nothing more. */
+  /** The peer writes nothing more: it answered our CLOSE, or it is gone. */
   peerIsDone = false;
   lastHeard = 0;
   failure: Error | undefined;
@@ -112,6 +138,7 @@ export class Endpoint {
   ringRegion: MemoryRegion | undefined;
   mirrorRegion: MemoryRegion | undefined;
   creditsRegion: MemoryRegion | undefined;
+  stagingRegion: MemoryRegion | undefined;
   #armed: Int32Array | undefined;
   #armedAt = 0;
   #creditPosts: { send: (ring: number, consumed: number) => void } | undefined;
@@ -127,12 +154,17 @@ export class Endpoint {
     this.peer = peer;
   }
 
+  /** The port of the first path. */
+  get port(): Port {
+    return this.ports[0];
+  }
+
   // ---- wiring, called by the worker ----
 
   /** Sets up the rings. `mapped`: the peer's memory is reachable by loads and stores. */
   establish(lane: Lane, hello: Hello, shape: RingShape, mapped: boolean): void {
-    const { worker } = this;
-    const { device } = worker.context;
+    const { port } = this;
+    const { device, pd } = port.rail;
     const theirs: RingShape = { slots: hello.slots, bulkBytes: hello.bulkBytes };
     const remoteBytes = 2 * ringBytes(theirs);
     const ring = (this.ringRegion as MemoryRegion).bytes;
@@ -145,7 +177,7 @@ export class Endpoint {
     this.#mailbox = mailbox;
     lane.wake = lane.qp.prepare({
       opcode: 'RDMA_WRITE_WITH_IMM',
-      local: worker.scratch,
+      local: port.scratch,
       remote: mailbox,
       signaledEvery: 16,
     });
@@ -160,9 +192,13 @@ export class Endpoint {
       const box = device.directAccess(address, mailbox);
       this.#armed = new Int32Array(box.buffer, box.byteOffset, 16);
       this.#armedAt = 0;
+      const own = this.creditsRegion as MemoryRegion;
+      this.boardIn = new ClaimBoard(own.bytes.subarray(CREDIT_BYTES));
+      const theirBoard = { addr: hello.creditsAddress, length: CREDIT_REGION_BYTES, rkey: hello.creditsKey };
+      this.boardOut = new ClaimBoard(device.directAccess(address, theirBoard).subarray(CREDIT_BYTES));
       return;
     }
-    const mirror = worker.context.pd.register(device.alloc(remoteBytes), { localWrite: true });
+    const mirror = pd.register(device.alloc(remoteBytes), { localWrite: true });
     this.mirrorRegion = mirror;
     const credits = new Int32Array(
       (this.creditsRegion as MemoryRegion).bytes.buffer,
@@ -184,7 +220,8 @@ export class Endpoint {
       theirs,
       posts(IMM_TRANSFERS, theirHalf, CREDIT_TRANSFERS),
     );
-    const staging = worker.context.pd.register(device.alloc(CREDIT_BYTES), { localWrite: true });
+    const staging = pd.register(device.alloc(CREDIT_BYTES), { localWrite: true });
+    this.stagingRegion = staging;
     const words = new Int32Array(staging.bytes.buffer, staging.bytes.byteOffset, CREDIT_BYTES >> 2);
     // With an immediate, so that a sender that sleeps until there is room wakes up.
     const credit = lane.qp.prepare({
@@ -202,12 +239,22 @@ export class Endpoint {
     };
   }
 
+  /** Hands over the memory of the rings: the endpoint is done with it. */
+  takeRegions(): (MemoryRegion | undefined)[] {
+    const regions = [this.ringRegion, this.creditsRegion, this.mirrorRegion, this.stagingRegion];
+    this.ringRegion = undefined;
+    this.creditsRegion = undefined;
+    this.mirrorRegion = undefined;
+    this.stagingRegion = undefined;
+    return regions;
+  }
+
   // ---- sending small things ----
 
   /** Immediate mode: a slot was posted. Until its completion comes somebody must make progress, or a receiver that is not ready would never be retried. */
   ringPosted(): void {
-    const { driver, cq } = this.worker;
-    if (driver.asleep) cq.requestNotify(); // makes the device carry on what it has to retry
+    const { driver } = this.worker;
+    if (driver.asleep) this.port.cq.requestNotify(); // makes the device carry on what it has to retry
     if (this.#ringOutstanding++ > 0) return;
     driver.join();
     driver.ensure();
@@ -224,6 +271,11 @@ export class Endpoint {
   announce(): void {
     const armed = this.#armed;
     if (armed !== undefined && (TSO ? armed[this.#armedAt] : Atomics.load(armed, this.#armedAt)) !== 0) this.#wake(armed);
+  }
+
+  /** The peer sleeps, as far as it has said. Mapped rings only. */
+  get peerSleeps(): boolean {
+    return this.#armed !== undefined && this.#armed[this.#armedAt] !== 0;
   }
 
   #wake(armed: Int32Array): void {
@@ -289,29 +341,34 @@ export class Endpoint {
   // ---- remote memory ----
 
   /** Begins a one-sided request now, or after the fence. */
-  beginRemote(act: () => void): void {
+  beginRemote(start: RemoteStart): void {
     if (this.#isFenced) {
-      this.#fenced.push(() => this.beginRemote(act));
+      this.#fenced.push(start);
       return;
     }
     this.#remoteOutstanding++;
-    this.worker.operations++;
-    act();
+    this.port.operations++;
+    start.begin();
   }
 
   /** A one-sided request is over. */
   endRemote(): void {
-    this.worker.operations--;
+    this.port.operations--;
     if (--this.#remoteOutstanding > 0) return;
     this.#isFenced = false;
-    for (const act of this.#fenced.splice(0)) act();
+    if (this.#fenced.length > 0) for (const start of this.#fenced.splice(0)) this.#resume(start);
     if (this.#remoteOutstanding === 0) for (const wake of this.#flushers.splice(0)) wake();
+  }
+
+  #resume(start: RemoteStart): void {
+    if (start === FENCE) this.fence();
+    else this.beginRemote(start);
   }
 
   /** Puts, gets and atomics begun after this take effect after all that were begun before. */
   fence(): void {
     if (this.smallPuts > 0) this.#flushSmallPuts();
-    if (this.#fenced.length > 0) this.#fenced.push(() => this.fence());
+    if (this.#fenced.length > 0) this.#fenced.push(FENCE);
     else if (this.#remoteOutstanding > 0) this.#isFenced = true;
   }
 
@@ -329,16 +386,15 @@ export class Endpoint {
   /** Small puts make no completion each: one request behind them does. */
   #flushSmallPuts(): void {
     this.smallPuts = 0;
-    this.beginRemote(() => {
-      const lane = this.lanes[0];
-      const id = lane.track({ done: () => this.endRemote() });
-      this.#flushRequest ??= lane.qp.prepare({
-        opcode: 'RDMA_WRITE',
-        local: this.worker.scratch,
-        remote: this.#mailbox,
-      });
-      this.#flushRequest.post(0, 0, id);
-    });
+    this.#flush ??= {
+      begin: () => this.lanes[0].submit(this.#flush as Flush),
+      post: (lane, id) => {
+        this.#flushRequest ??= lane.qp.prepare({ opcode: 'RDMA_WRITE', local: this.port.scratch, remote: this.#mailbox });
+        this.#flushRequest.post(0, 0, id);
+      },
+      done: () => this.endRemote(),
+    };
+    this.beginRemote(this.#flush);
   }
 
   /** Whether small puts may go at once. */
@@ -383,7 +439,7 @@ export class Endpoint {
 
   /** Resolves when connected. Throws what connecting throws, MSG_TIMEOUT, or the signal's reason. */
   ready(options: CallOptions = {}): Promise<void> {
-    return this.worker.whenReady(this, options);
+    return this.worker.connections.whenReady(this, options);
   }
 
   /** Sends a tagged message; resolves when the memory may be used again. Throws PeerLost, MSG_CLOSED, MSG_TIMEOUT, the signal's reason. */

@@ -1,4 +1,4 @@
-/** A listener: a name under which a worker takes connections. */
+/** A listener: a name under which a worker takes connections, on each of its devices. */
 
 import type { Listener as VerbsListener } from '../verbs/index.js';
 import type { Endpoint } from './endpoint.js';
@@ -7,13 +7,13 @@ import type { CallOptions } from './request.js';
 
 export class Listener implements AsyncIterable<Endpoint> {
   readonly name: string;
-  readonly #verbs: VerbsListener;
+  readonly #verbs: readonly VerbsListener[];
   readonly #arrived: Endpoint[] = [];
   readonly #takers: ((endpoint: Endpoint | undefined) => void)[] = [];
   readonly #timeoutMs: number;
   #closed = false;
 
-  constructor(name: string, verbs: VerbsListener, timeoutMs: number) {
+  constructor(name: string, verbs: readonly VerbsListener[], timeoutMs: number) {
     this.name = name;
     this.#verbs = verbs;
     this.#timeoutMs = timeoutMs;
@@ -77,7 +77,7 @@ export class Listener implements AsyncIterable<Endpoint> {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#verbs.close();
+    for (const verbs of this.#verbs) verbs.close();
     for (const taker of this.#takers.splice(0)) taker(undefined);
   }
 }

@@ -6,8 +6,13 @@ import type { ProgressMode } from './progress/driver.js';
 import type { Costs, ProtocolName } from './protocols/protocol.js';
 
 export interface ContextOptions {
-  /** As `openDevice` takes it: 'shm', 'ibverbs:rxe0', 'auto'. Default 'auto'. */
-  readonly device?: string;
+  /**
+   * As `openDevice` takes it: 'shm', 'ibverbs:rxe0', 'auto'; or several, as ['shm', 'roce']: every peer is reached by the best that both sides have.
+   * Default 'auto', at most 8.
+   */
+  readonly device?: string | readonly string[];
+  /** Words that stand for this machine: peers with the same words are reached by shared memory. Default: what the kernel tells. */
+  readonly host?: string;
   /** Name of this process in messages and in `verbena top`. Default: the script's file name. */
   readonly name?: string;
   /** What the link costs. Default: what `verbena tune` measured here, else defaults of the provider. */
@@ -33,7 +38,7 @@ export interface WorkerOptions {
   readonly unexpectedBytes?: number;
   /** And up to this many. Default 4096, from 1. */
   readonly unexpectedMessages?: number;
-  /** Queue pairs per endpoint, for large transfers. Default 1, range 1..16. */
+  /** Queue pairs per endpoint and device, for large transfers. Default 1, range 1..16. */
   readonly lanes?: number;
   /** Fragment of the pipelined rendezvous, bytes. Default 512 KiB, from 4096. */
   readonly fragmentBytes?: number;
@@ -92,7 +97,7 @@ export function checkWorkerOptions(options: WorkerOptions): void {
   }
 }
 
-const CONTEXT_OPTIONS = ['device', 'name', 'costs', 'registrations'];
+const CONTEXT_OPTIONS = ['device', 'host', 'name', 'costs', 'registrations'];
 
 export function checkContextOptions(options: ContextOptions): void {
   for (const name of Object.keys(options)) {

@@ -4,8 +4,8 @@
  * A user gives a typed array, a Buffer, an ArrayBuffer, a list of them (iov), or a strided description. All become a Payload once, at the edge.
  */
 
-import type { MemoryRegion } from '../verbs/index.js';
 import { MessagingError } from './errors.js';
+import type { Registration } from './memory/registration-cache.js';
 
 /** Blocks of equal length at equal distances, as of a column of a matrix. */
 export interface Strided {
@@ -38,9 +38,8 @@ export class Payload {
   readonly bytes: Uint8Array;
   /** The pieces when they are not. */
   readonly pieces: readonly Uint8Array[] | undefined;
-  /** The registration that covers `bytes`, while one is known, and where `bytes` begins in it. */
-  region: MemoryRegion | undefined;
-  regionOffset = 0;
+  /** Registrations that cover `bytes`, by rail, as they were found last: they may have ended since. */
+  readonly registrations: (Registration | undefined)[] = [];
   /** Address of the first byte, when it is known; else 0. */
   address = 0;
   /** The same bytes as words, when they are aligned; length 0 when not. */
@@ -54,6 +53,11 @@ export class Payload {
       pieces === undefined && bytes.length >= 4 && (bytes.byteOffset & 3) === 0
         ? new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2)
         : NO_WORDS;
+  }
+
+  /** Where `bytes` begins in a registration that covers it. */
+  offsetIn(registration: Registration): number {
+    return this.bytes.byteOffset - registration.region.bytes.byteOffset;
   }
 
   /** Copies `length` bytes from `offset` of the message into `to` at `at`. */

@@ -24,6 +24,12 @@ export interface Received {
   readonly source: number;
 }
 
+/** A timer that gives up with MSG_TIMEOUT; none for Infinity. */
+export function late(timeoutMs: number, what: string, giveUp: (error: MessagingError) => void): NodeJS.Timeout | undefined {
+  if (timeoutMs === Number.POSITIVE_INFINITY) return undefined;
+  return setTimeout(() => giveUp(new MessagingError('MSG_TIMEOUT', `${what} within ${timeoutMs} ms`)), timeoutMs);
+}
+
 export class Request implements RequestOwner {
   readonly worker: Worker;
   /** Handle of the row while it is under way. */
@@ -83,10 +89,7 @@ export class Request implements RequestOwner {
         reject(reason);
       };
       const abort = () => giveUp(signal?.reason);
-      const timer =
-        timeoutMs === Number.POSITIVE_INFINITY
-          ? undefined
-          : setTimeout(() => giveUp(new MessagingError('MSG_TIMEOUT', `nothing happened within ${timeoutMs} ms`)), timeoutMs);
+      const timer = late(timeoutMs, 'nothing happened', giveUp);
       signal?.addEventListener('abort', abort, { once: true });
       this.#settle = () => {
         end();

@@ -66,6 +66,8 @@ export class RequestTable {
   /** Row of the matching queue, request at the peer, or what else the kind needs. */
   aux = new Float64Array(64);
   flags = new Int32Array(64);
+  /** Rails for which the payload is registered, as bits. */
+  pinned = new Uint8Array(64);
   readonly payload: (Payload | undefined)[] = [];
   readonly owner: (RequestOwner | undefined)[] = [];
   readonly error: (Error | undefined)[] = [];
@@ -94,6 +96,7 @@ export class RequestTable {
     this.moved[index] = 0;
     this.aux[index] = -1;
     this.flags[index] = 0;
+    this.pinned[index] = 0;
     this.endpoint[index] = -1;
     return index;
   }
@@ -173,6 +176,7 @@ export class RequestTable {
     this.moved = wider(this.moved, (n) => new Float64Array(n));
     this.aux = wider(this.aux, (n) => new Float64Array(n));
     this.flags = wider(this.flags, (n) => new Int32Array(n));
+    this.pinned = wider(this.pinned, (n) => new Uint8Array(n));
     this.#free = wider(this.#free, (n) => new Int32Array(n));
   }
 }

@@ -7,62 +7,105 @@
  *   connect(name, hello{ring, mailbox, token}) ───>   make ring, queue pair
  *                                              <───   accept(hello{ring, mailbox, token, service})
  *   both: map or mirror the other's ring, post receives: ready
- *   connect(service, hello{lane 1, joins token}) ─>   further lanes, one connection each
+ *   connect(service, hello{lane 1, joins token}) ─>   further lanes, one connection each: several of a path, then the further paths
  * ```
  */
 
 import type { Connection, ConnectionRequest, MemoryRegion, QueuePair } from '../verbs/index.js';
-import { CREDIT_BYTES, type Endpoint } from './endpoint.js';
+import { CREDIT_REGION_BYTES, type Endpoint } from './endpoint.js';
 import { MessagingError, PeerLost } from './errors.js';
 import { Lane } from './lane.js';
-import { type RingShape, ringBytes } from './patterns/ring-region.js';
+import { type RingReader, type RingShape, ringBytes } from './patterns/ring-region.js';
+import type { Port } from './port.js';
 import { decodeHello, encodeHello, type Hello } from './wire/hello.js';
+import { CLOSED, S_KIND } from './wire/slot.js';
 import type { Worker } from './worker.js';
 
 /** Receives for wake-ups; in immediate mode one for every slot comes on top. */
 const WAKE_RECEIVES = 16;
 const SEND_DEPTH = 2048;
+/** How often rings of endpoints that were closed by force are looked at. */
+const RETIRED_MS = 20;
+
+/** A way to a peer: a port here, and the name that the peer's port listens under. */
+export interface Route {
+  readonly port: Port;
+  readonly target: string;
+}
+
+/** Rings of an endpoint that was closed while the peer could still write. */
+interface Retired {
+  readonly port: Port;
+  readonly regions: readonly (MemoryRegion | undefined)[];
+  readonly reader: RingReader;
+}
 
 export class WireUp {
   readonly #worker: Worker;
   readonly #shape: RingShape;
   readonly #immediate: boolean;
+  readonly #retired = new Set<Retired>();
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(worker: Worker, shape: RingShape, immediate: boolean) {
     this.#worker = worker;
     this.#shape = shape;
-    this.#immediate = immediate || !worker.context.device.capabilities.directAccess;
+    this.#immediate = immediate;
   }
 
-  /** Connects an endpoint that was made for a name. */
-  async initiate(endpoint: Endpoint, name: string, timeoutMs: number): Promise<void> {
+  /** Rings whose memory is kept because the peer may still write there. */
+  get retired(): number {
+    return this.#retired.size;
+  }
+
+  /** Connects an endpoint by the first route; further routes carry large transfers with it. */
+  async initiate(endpoint: Endpoint, routes: readonly Route[], timeoutMs: number): Promise<void> {
     const worker = this.#worker;
-    const { device } = worker.context;
-    const qp = this.#makeQp();
-    this.#allocate(endpoint);
+    const [{ port, target }] = routes;
+    const qp = this.#makeQp(port);
+    this.#allocate(endpoint, port);
     let connection: Connection;
     try {
-      connection = await device.connect(name, qp, { privateData: this.#hello(endpoint, 0, 0), timeoutMs });
+      const privateData = this.#hello(endpoint, port, { lane: 0, path: 0, paths: routes.length, joins: 0 });
+      connection = await port.rail.device.connect(target, qp, { privateData, timeoutMs });
     } catch (error) {
       qp.close();
       this.#release(endpoint);
       throw error;
     }
     const hello = decodeHello(connection.privateData);
-    this.#finish(endpoint, qp, connection, hello);
-    for (let lane = 1; lane < Math.min(worker.laneCount, hello.lanes); lane++) {
-      const further = this.#makeQp();
-      const joined = await device.connect(hello.service, further, {
-        privateData: this.#hello(endpoint, lane, hello.token),
-        timeoutMs,
-      });
-      this.#addLane(endpoint, lane, further, joined);
+    this.#finish(endpoint, qp, port, connection, hello, routes.length);
+    const perPath = Math.min(worker.laneCount, hello.lanes);
+    let path = 0;
+    for (const route of routes) {
+      let joined = route.port === port ? 1 : 0;
+      const known = { ...route, target: joined > 0 ? hello.service : route.target };
+      for (let turn = joined; turn < perPath; turn++) {
+        if (await this.#join(endpoint, known, path, hello.token, timeoutMs)) joined++;
+        else break;
+      }
+      if (joined > 0) path++;
     }
     worker.becomeReady(endpoint);
   }
 
-  /** Answers a connection request. Returns the endpoint, or undefined when it was a further lane or nothing of ours. */
-  async accept(request: ConnectionRequest): Promise<Endpoint | undefined> {
+  /** Adds a lane. False when it cannot be had: the endpoint does without. */
+  async #join(endpoint: Endpoint, route: Route, path: number, token: number, timeoutMs: number): Promise<boolean> {
+    const { port, target } = route;
+    const qp = this.#makeQp(port);
+    const lane = endpoint.lanes.length;
+    const privateData = this.#hello(endpoint, port, { lane, path, paths: 0, joins: token });
+    try {
+      this.#addLane(endpoint, lane, qp, port, path, await port.rail.device.connect(target, qp, { privateData, timeoutMs }));
+      return true;
+    } catch {
+      qp.close();
+      return false;
+    }
+  }
+
+  /** Answers a connection request at a port. Returns the endpoint, or undefined when it was a further lane or nothing of ours. */
+  async accept(request: ConnectionRequest, port: Port): Promise<Endpoint | undefined> {
     const worker = this.#worker;
     let hello: Hello;
     try {
@@ -71,26 +114,28 @@ export class WireUp {
       request.reject(Buffer.from((error as Error).message.slice(0, 150)));
       return undefined;
     }
-    const qp = this.#makeQp();
+    const qp = this.#makeQp(port);
     if (hello.lane > 0) {
       const endpoint = worker.endpoints[hello.joins];
-      if (endpoint === undefined) {
+      if (endpoint === undefined || hello.path > endpoint.ports.length) {
+        qp.close();
         request.reject(Buffer.from('there is no such endpoint any more'));
         return undefined;
       }
-      this.#addLane(endpoint, hello.lane, qp, await request.accept(qp));
+      this.#addLane(endpoint, hello.lane, qp, port, hello.path, await request.accept(qp));
       return undefined;
     }
-    const endpoint = worker.makeEndpoint(hello.label);
+    const endpoint = worker.connections.makeEndpoint(hello.label);
     endpoint.state = 'connecting';
-    this.#allocate(endpoint);
+    this.#allocate(endpoint, port);
     try {
-      const connection = await request.accept(qp, { privateData: this.#hello(endpoint, 0, hello.token) });
-      this.#finish(endpoint, qp, connection, hello);
+      const answer = this.#hello(endpoint, port, { lane: 0, path: 0, paths: hello.paths, joins: hello.token });
+      const connection = await request.accept(qp, { privateData: answer });
+      this.#finish(endpoint, qp, port, connection, hello, hello.paths);
       worker.becomeReady(endpoint);
     } catch (error) {
       if (endpoint.lanes.length > 0) {
-        worker.fail(endpoint, connectFailure(hello.label, error));
+        worker.endings.fail(endpoint, connectFailure(hello.label, error));
         throw error;
       }
       qp.close();
@@ -101,97 +146,145 @@ export class WireUp {
     return endpoint;
   }
 
-  #makeQp(): QueuePair {
-    const { context, cq } = this.#worker;
-    return context.pd.createQp({
+  #isMapped(port: Port): boolean {
+    return !this.#immediate && port.rail.device.capabilities.directAccess;
+  }
+
+  #makeQp(port: Port): QueuePair {
+    const { rail, cq } = port;
+    return rail.pd.createQp({
       type: 'RC',
       sendCq: cq,
       recvCq: cq,
       maxSendWr: SEND_DEPTH,
-      maxRecvWr: this.#receives,
-      maxInline: Math.min(256, context.device.capabilities.maxInline),
+      maxRecvWr: this.#receives(port),
+      maxInline: Math.min(256, rail.device.capabilities.maxInline),
     });
   }
 
-  get #receives(): number {
-    return WAKE_RECEIVES + (this.#immediate ? 2 * this.#shape.slots : 0);
+  #receives(port: Port): number {
+    return WAKE_RECEIVES + (this.#isMapped(port) ? 0 : 2 * this.#shape.slots);
   }
 
-  #allocate(endpoint: Endpoint): void {
-    const { pd, device } = this.#worker.context;
+  #allocate(endpoint: Endpoint, port: Port): void {
+    const { pd, device } = port.rail;
+    endpoint.ports[0] = port;
     endpoint.ringRegion = pd.register(device.alloc(2 * ringBytes(this.#shape)), { remoteWrite: true });
-    endpoint.creditsRegion = pd.register(device.alloc(CREDIT_BYTES), { remoteWrite: true });
+    endpoint.creditsRegion = pd.register(device.alloc(CREDIT_REGION_BYTES), { remoteWrite: true });
   }
 
   /** Gives ring memory back. Only when the peer cannot write any more. */
   #release(endpoint: Endpoint): void {
-    const { device } = this.#worker.context;
-    for (const region of [endpoint.ringRegion, endpoint.creditsRegion, endpoint.mirrorRegion]) {
-      if (region === undefined) continue;
-      region.deregister();
-      device.free(region.bytes.buffer as ArrayBuffer);
-    }
-    endpoint.ringRegion = undefined;
-    endpoint.creditsRegion = undefined;
-    endpoint.mirrorRegion = undefined;
+    free(endpoint.port, endpoint.takeRegions());
   }
 
-  #hello(endpoint: Endpoint, lane: number, joins: number): Uint8Array {
+  #hello(
+    endpoint: Endpoint,
+    port: Port,
+    which: { readonly lane: number; readonly path: number; readonly paths: number; readonly joins: number },
+  ): Uint8Array {
     const worker = this.#worker;
     const ring = endpoint.ringRegion as MemoryRegion;
     const credits = endpoint.creditsRegion as MemoryRegion;
     return encodeHello({
-      mapped: !this.#immediate,
+      ...which,
+      mapped: this.#isMapped(port),
       lanes: worker.laneCount,
-      lane,
+      rail: port.index,
       slots: this.#shape.slots,
       bulkBytes: this.#shape.bulkBytes,
-      joins,
       token: endpoint.id,
       ringAddress: ring.addr,
       ringKey: ring.rkey,
-      mailboxAddress: worker.mailbox.addr,
-      mailboxKey: worker.mailbox.rkey,
+      mailboxAddress: port.mailbox.addr,
+      mailboxKey: port.mailbox.rkey,
       creditsAddress: credits.addr,
       creditsKey: credits.rkey,
       workerId: worker.id,
-      service: worker.service,
+      service: port.service.target,
       label: worker.label,
     });
   }
 
-  #finish(endpoint: Endpoint, qp: QueuePair, connection: Connection, hello: Hello): void {
-    const lane = this.#addLane(endpoint, 0, qp, connection);
+  #finish(endpoint: Endpoint, qp: QueuePair, port: Port, connection: Connection, hello: Hello, paths: number): void {
+    const lane = this.#addLane(endpoint, 0, qp, port, 0, connection);
     endpoint.peer = hello.label;
-    endpoint.plannedLanes = Math.min(this.#worker.laneCount, hello.lanes);
-    endpoint.establish(lane, hello, this.#shape, hello.mapped && !this.#immediate);
-    this.#worker.identify(endpoint, hello.workerId);
+    endpoint.peerRail = hello.rail;
+    endpoint.plannedLanes = Math.min(this.#worker.laneCount, hello.lanes) * Math.max(1, paths);
+    endpoint.establish(lane, hello, this.#shape, hello.mapped && this.#isMapped(port));
+    this.#worker.connections.identify(endpoint, hello.workerId);
   }
 
-  #addLane(endpoint: Endpoint, index: number, qp: QueuePair, connection: Connection): Lane {
-    const worker = this.#worker;
-    const lane = new Lane(index, qp, worker.scratch, 1);
+  #addLane(endpoint: Endpoint, index: number, qp: QueuePair, port: Port, path: number, connection: Connection): Lane {
+    const lane = new Lane(index, qp, port, path);
     lane.connection = connection;
+    endpoint.ports[path] = port;
     endpoint.lanes[index] = lane;
-    worker.addLane(endpoint, lane);
-    lane.postReceives(this.#receives);
-    void connection.closed.then((reason) => worker.laneClosed(endpoint, lane, reason));
+    port.lanes.set(qp.qpNum, { endpoint, lane });
+    port.endpoints++;
+    lane.postReceives(this.#receives(port));
+    void connection.closed.then((reason) => {
+      // It closed the connection after its last store, or it is dead.
+      if (lane.alive && index === 0) endpoint.peerIsDone = true;
+      this.#worker.endings.laneClosed(endpoint, lane, reason);
+    });
     return lane;
   }
 
   /**
-   * Closes the queue pairs. The rings' memory is given back when the peer cannot write any more; else it is kept until the context closes, because a
-   * peer that was stopped in the middle of a store would hit whatever comes to lie there.
+   * Closes the queue pairs. The rings' memory is given back when the peer cannot write any more. A peer that has them mapped says so in the ring as the
+   * last thing; until then they are kept, because a peer that was stopped in the middle of a store would hit whatever comes to lie there.
    */
   tearDown(endpoint: Endpoint, peerIsDone: boolean): void {
+    if (endpoint.mapped && !endpoint.closedByPeer) endpoint.transfersOut.sayFarewell();
     for (const lane of endpoint.lanes) {
       if (lane === undefined) continue;
       lane.fail('the endpoint is closed');
       lane.connection?.disconnect();
-      this.#worker.removeLane(lane);
+      lane.port.lanes.delete(lane.qp.qpNum);
+      lane.port.endpoints--;
       lane.qp.close();
     }
-    if (peerIsDone) this.#release(endpoint);
+    if (peerIsDone || !endpoint.mapped) {
+      this.#release(endpoint);
+      return;
+    }
+    this.#retired.add({ port: endpoint.port, regions: endpoint.takeRegions(), reader: endpoint.transfersIn });
+    this.#timer ??= setInterval(() => this.#sweep(), RETIRED_MS).unref();
+  }
+
+  #sweep(): void {
+    for (const retired of this.#retired) {
+      if (!isDone(retired.reader)) continue;
+      this.#retired.delete(retired);
+      free(retired.port, retired.regions);
+    }
+    if (this.#retired.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** The worker closes: what is still kept goes with the context. */
+  close(): void {
+    clearInterval(this.#timer);
+    this.#retired.clear();
+  }
+}
+
+/** Whether the peer of a closed endpoint has said that it writes no more: by answering CLOSE, or by its farewell. */
+function isDone(reader: RingReader): boolean {
+  for (let slot = reader.peek(); slot >= 0; slot = reader.peek()) {
+    if ((reader.i32[slot + S_KIND] & 0xff) === CLOSED) return true;
+    reader.release(0);
+  }
+  return reader.hasFarewell;
+}
+
+function free(port: Port, regions: readonly (MemoryRegion | undefined)[]): void {
+  for (const region of regions) {
+    if (region === undefined) continue;
+    region.deregister();
+    port.rail.device.free(region.bytes.buffer as ArrayBuffer);
   }
 }
 

@@ -1,81 +1,41 @@
 /**
- * A worker: endpoints, listeners, and `poll`, which makes everything happen. Callbacks and promises are built on it.
+ * A worker: the side of a program that sends and receives. It has endpoints, listeners and a port on every device of its context, and `poll` makes
+ * everything happen; callbacks and promises are built on it.
  *
- * ```
- *   poll():  for every endpoint      messages ring ──> tag matching        transfers ring ──> handlers by kind
- *                                    what waits for room goes on
- *            completion queue        READs, WRITEs, immediates, failures   (looked at when something is outstanding, else now and then)
- * ```
- * A worker belongs to one thread. It polls only endpoints that exist, and nothing at all when nobody asks it to.
+ * This file is what a program calls. Who is connected stands in connections.ts, what `poll` does in progress/poller.ts, how things end in endings.ts.
+ * A worker belongs to one thread. It polls only devices that have endpoints, and nothing at all when nobody asks it to.
  */
 
 import { randomBytes } from 'node:crypto';
-import {
-  type CompletionQueue,
-  type ConnectionRequest,
-  type MemoryRegion,
-  VerbsError,
-  type Listener as VerbsListener,
-  WC_RECV,
-  WC_RECV_RDMA_WITH_IMM,
-  WorkCompletions,
-} from '../verbs/index.js';
 import { type ActiveMessageHandler, ActiveMessages } from './am/active-messages.js';
+import { Connections } from './connections.js';
 import type { Context } from './context.js';
-import { Endpoint, IMM_MESSAGES, IMM_TRANSFERS } from './endpoint.js';
-import { MessagingError, PeerLost } from './errors.js';
-import type { Lane } from './lane.js';
-import { Listener } from './listener.js';
+import { Endings } from './endings.js';
+import type { Endpoint } from './endpoint.js';
+import { MessagingError } from './errors.js';
+import type { Listener } from './listener.js';
 import { copyByAddress, NATIVE_COPY_BYTES } from './memory/native-copy.js';
+import type { Registration } from './memory/registration-cache.js';
 import { checkWorkerOptions, type WorkerOptions } from './options.js';
 import type { RingReader, RingWriter } from './patterns/ring-region.js';
 import { type Data, type Payload, payloadOf } from './payload.js';
+import { Port } from './port.js';
 import { Driver } from './progress/driver.js';
+import { Poller } from './progress/poller.js';
 import { type Explanation, explainSelection } from './protocols/explanation.js';
 import type { Abilities } from './protocols/protocol.js';
 import { type Selection, select } from './protocols/selection.js';
-import { Rendezvous } from './rendezvous.js';
-import { type CallOptions, type Received, Request } from './request.js';
-import { DONE, FAILED, KIND_AM, KIND_RECV, PENDING, RequestTable } from './requests.js';
-import { AtomicResults, ExposedMemory } from './rma/remote-memory.js';
+import { type CallOptions, late, type Received, Request } from './request.js';
+import { DONE, FAILED, PENDING, RequestTable } from './requests.js';
+import { ExposedMemory } from './rma/remote-memory.js';
+import { RemoteOperations } from './rma/remote-operation.js';
 import { ANY_SOURCE } from './tag/match-queue.js';
 import { type Tag, tagHigh, tagLow, tagOf } from './tag/tag.js';
 import { type Probed, TagEngine } from './tag/tag-engine.js';
-import { decodeAddress, encodeAddress } from './wire/hello.js';
-import {
-  AM,
-  AM_RTS,
-  ATP,
-  ATS,
-  CLOSE,
-  CLOSED,
-  CREDIT,
-  DATA,
-  INLINE_BYTES,
-  PING,
-  PONG,
-  PULL,
-  RTR,
-  RTS,
-  S_KIND,
-  S_LENGTH,
-  S_TAG_HI,
-  S_TAG_LO,
-  STREAM,
-  STREAM_CREDIT,
-  UNPULL,
-} from './wire/slot.js';
-import { connectFailure, WireUp } from './wire-up.js';
+import { Rendezvous } from './transfer/rendezvous.js';
+import { INLINE_BYTES } from './wire/slot.js';
+import { WireUp } from './wire-up.js';
 
-/** Idle polls between two looks at the completion queue, less one. */
-const IDLE_MASK = 255;
-const BATCH = 64;
-const CQ_DEPTH = 16_384;
-const ATOMICS_AT_ONCE = 512;
-/** Puts up to this size are taken at once: their memory may be used again when the call returns. */
-const SMALL_PUT_BYTES = 256;
-/** How long a closing endpoint waits for the peer's answer; without it the memory of its rings is kept until the context closes. */
-const CLOSE_ANSWER_MS = 250;
 /** The context of user messages; libraries above use others. */
 export const USER_CONTEXT = 0;
 
@@ -100,43 +60,45 @@ export interface MatchedMessage extends ProbeResult {
   recv(into: Data, options?: CallOptions): Promise<Received>;
 }
 
-/** Opens a worker and the service that takes connections for it. */
+/** Opens a worker and the services that take connections for it. */
 export async function openWorker(context: Context, options: WorkerOptions): Promise<Worker> {
   checkWorkerOptions(options);
   const id = randomBytes(8).toString('hex');
-  const service = await context.device.listen(`w/${id}`);
-  return new Worker(context, options, id, service);
+  const ports: Port[] = [];
+  try {
+    for (const rail of context.rails) ports.push(new Port(rail, await rail.device.listen(`w/${id}`)));
+    return new Worker(context, options, id, ports);
+  } catch (error) {
+    for (const port of ports) port.close();
+    throw error;
+  }
 }
 
 export class Worker {
   readonly context: Context;
   /** 16 hexadecimal digits that nobody else has. */
   readonly id: string;
-  /** The name under which the worker takes connections by address. */
-  readonly service: string;
   /** How peers name this worker in their errors. */
   readonly label: string;
   readonly timeoutMs: number;
   readonly laneCount: number;
   readonly fragmentBytes: number;
   readonly options: WorkerOptions;
-  readonly cq: CompletionQueue;
-  /** The word that senders look at: 1 while this worker sleeps. */
-  readonly mailbox: MemoryRegion;
-  /** Memory for requests that carry nothing. */
-  readonly scratch: MemoryRegion;
+  /** By number of the rail. */
+  readonly ports: readonly Port[];
   readonly requests = new RequestTable();
   readonly tags: TagEngine;
   readonly rendezvous: Rendezvous;
   readonly messages: ActiveMessages;
-  readonly atomicResults: AtomicResults;
+  readonly remoteOperations: RemoteOperations;
+  readonly connections: Connections;
+  readonly endings: Endings;
+  readonly poller: Poller;
+  readonly driver: Driver;
   /** Errors of handlers and of messages nobody handles. Default: thrown as uncaught. */
   onError: ((error: unknown) => void) | undefined;
-  readonly driver: Driver;
   /** By number; closed ones are undefined. */
   readonly endpoints: Endpoint[] = [];
-  /** READs, WRITEs and atomics under way: while there are some, every poll looks at the completion queue. */
-  operations = 0;
   /** Of the receive that `test` found complete last. */
   lastLength = 0;
   lastTagLo = 0;
@@ -144,55 +106,40 @@ export class Worker {
   lastSource = -1;
   /** Called with every endpoint that a peer made by this worker's address. */
   onEndpoint: ((endpoint: Endpoint) => void) | undefined;
-  /** True while `poll` runs: a poll from within a handler does nothing. */
-  polling = false;
-  readonly #live: Endpoint[] = [];
-  readonly #lanes = new Map<number, { endpoint: Endpoint; lane: Lane }>();
-  readonly #sources = new Map<string, number>();
-  readonly #bySource: (Endpoint | undefined)[] = [];
-  readonly #wireUp: WireUp;
-  readonly #armed: Int32Array;
-  readonly #wcs = new WorkCompletions(32);
-  readonly #service: VerbsListener;
-  readonly #listeners = new Set<Listener>();
   readonly #selections = new Map<Endpoint, Selection>();
-  #counted = 0;
-  #turn = 0;
+  readonly #dropped: (registration: Registration) => void;
   #closed = false;
   #lastBytes: unknown;
   #lastPayload: Payload | undefined;
-  #keepalive: NodeJS.Timeout | undefined;
 
-  constructor(context: Context, options: WorkerOptions, id: string, service: VerbsListener) {
-    const { device, pd } = context;
+  constructor(context: Context, options: WorkerOptions, id: string, ports: readonly Port[]) {
     this.context = context;
     this.options = options;
     this.id = id;
-    this.service = service.target;
-    this.label = `${device.name} (process ${process.pid})`;
+    this.ports = ports;
+    this.label = `${context.device.name} (process ${process.pid})`;
     this.timeoutMs = options.timeoutMs ?? 30_000;
     this.laneCount = options.lanes ?? 1;
     this.fragmentBytes = options.fragmentBytes ?? 512 << 10;
-    this.cq = device.createCq({ depth: CQ_DEPTH, mode: 'event' });
-    this.mailbox = pd.register(device.alloc(64), { remoteWrite: true });
-    this.scratch = pd.register(device.alloc(SMALL_PUT_BYTES), { localWrite: true });
-    this.#armed = new Int32Array(this.mailbox.bytes.buffer, this.mailbox.bytes.byteOffset, 16);
     this.tags = new TagEngine(this, this.requests, options.unexpectedBytes ?? 8 << 20, options.unexpectedMessages ?? 4096);
     this.rendezvous = new Rendezvous(this, this.requests);
     this.messages = new ActiveMessages(this, this.requests);
-    this.atomicResults = new AtomicResults(pd.register(device.alloc(ATOMICS_AT_ONCE * 8), { localWrite: true }));
+    this.remoteOperations = new RemoteOperations(this);
+    this.poller = new Poller(this, ports);
     this.driver = new Driver(this, options.mode ?? 'adaptive', options.spinUs ?? 50);
     const shape = { slots: options.ringSlots ?? 256, bulkBytes: options.ringBytes ?? 1 << 18 };
-    this.#wireUp = new WireUp(this, shape, options.ring === 'immediate');
-    this.#service = service;
-    void this.#serve(service, (endpoint) => this.onEndpoint?.(endpoint));
+    const wireUp = new WireUp(this, shape, options.ring === 'immediate');
+    this.endings = new Endings(this, wireUp);
+    this.connections = new Connections(this, ports, wireUp);
+    this.#dropped = (registration) => this.#forget(registration);
+    for (const { registrations } of context.rails) registrations.dropped.add(this.#dropped);
   }
 
   // ---- connecting ----
 
   /** What others need to connect to this worker: bytes, to be passed on by any means. The first byte is the version. */
   get address(): Uint8Array {
-    return encodeAddress({ provider: this.context.device.provider, target: this.service, workerId: this.id });
+    return this.connections.address;
   }
 
   /**
@@ -201,101 +148,25 @@ export class Worker {
    */
   connect(to: string | Uint8Array): Endpoint {
     this.#check();
-    let name: string;
-    if (typeof to === 'string') {
-      name = to;
-    } else {
-      const address = decodeAddress(to);
-      const own = this.context.device.provider;
-      if (address.provider !== own) {
-        throw new MessagingError(
-          'MSG_INVALID',
-          `the address is of a worker on '${address.provider}', this one is on '${own}': open the same device on both sides`,
-        );
-      }
-      name = address.target;
-      const source = this.#sources.get(address.workerId);
-      const known = source === undefined ? undefined : this.#bySource[source];
-      if (known?.state === 'ready' && !known.closedByPeer) return known;
-    }
-    const endpoint = this.makeEndpoint(`'${name}'`);
-    endpoint.connect = () => {
-      endpoint.connect = undefined;
-      endpoint.state = 'connecting';
-      this.#wireUp.initiate(endpoint, name, Math.min(this.timeoutMs, 2 ** 31 - 1)).catch((error: unknown) => {
-        this.fail(endpoint, connectFailure(endpoint.peer, error));
-      });
-    };
-    return endpoint;
+    return this.connections.connect(to);
   }
 
-  /** Takes connections under a name. Throws VERBS_BUSY when it is taken. */
+  /** Takes connections under a name, on every device. Throws VERBS_BUSY when it is taken. */
   async listen(name: string): Promise<Listener> {
     this.#check();
-    const verbs = await this.context.device.listen(name);
-    const listener = new Listener(name, verbs, this.timeoutMs);
-    this.#listeners.add(listener);
-    void this.#serve(verbs, (endpoint) => listener.push(endpoint));
-    return listener;
-  }
-
-  async #serve(listener: VerbsListener, arrived: (endpoint: Endpoint) => void): Promise<void> {
-    try {
-      for await (const request of listener) void this.#accept(request, arrived);
-    } catch (error) {
-      if (!this.#closed && !(VerbsError.is(error) && error.code === 'VERBS_CLOSED')) throw error;
-    }
-  }
-
-  async #accept(request: ConnectionRequest, arrived: (endpoint: Endpoint) => void): Promise<void> {
-    try {
-      const endpoint = await this.#wireUp.accept(request);
-      if (endpoint !== undefined) arrived(endpoint);
-    } catch (error) {
-      // When the initiator gave up or died meanwhile, it has its own error.
-      if (MessagingError.is(error) && error.code === 'MSG_INVALID') this.unhandled(error);
-    }
-  }
-
-  /** A new endpoint. Called by the wiring. */
-  makeEndpoint(peer: string): Endpoint {
-    const hole = this.endpoints.findIndex((endpoint) => !endpoint);
-    const id = hole >= 0 ? hole : this.endpoints.length;
-    const endpoint = new Endpoint(this, id, peer);
-    this.endpoints[id] = endpoint;
-    return endpoint;
-  }
-
-  /** The peer's number: the same for all endpoints to one worker. */
-  identify(endpoint: Endpoint, workerId: string): void {
-    let source = this.#sources.get(workerId);
-    if (source === undefined) {
-      source = this.#bySource.length;
-      this.#sources.set(workerId, source);
-      this.#bySource.push(endpoint);
-    } else if (this.#bySource[source]?.state !== 'ready') {
-      this.#bySource[source] = endpoint;
-    }
-    endpoint.source = source;
+    return this.connections.listen(name);
   }
 
   /** An endpoint to the peer that a message came from, or undefined when there is none any more. */
   endpointOf(source: number): Endpoint | undefined {
-    return this.#bySource[source];
-  }
-
-  addLane(endpoint: Endpoint, lane: Lane): void {
-    this.#lanes.set(lane.qp.qpNum, { endpoint, lane });
-  }
-
-  removeLane(lane: Lane): void {
-    this.#lanes.delete(lane.qp.qpNum);
+    return this.connections.endpointOf(source);
   }
 
   /** Chooses the protocols of an endpoint, now that its rings and lanes are known. */
-  chooseProtocols(endpoint: Endpoint): void {
-    const selection = select(this.context.costs, this.#abilities(endpoint, true), this.options);
-    const inPieces = select(this.context.costs, this.#abilities(endpoint, false), {
+  #chooseProtocols(endpoint: Endpoint): void {
+    const { costs } = endpoint.port.rail;
+    const selection = select(costs, this.#abilities(endpoint, true), this.options);
+    const inPieces = select(costs, this.#abilities(endpoint, false), {
       ...(this.options.rendezvousBytes === undefined ? {} : { rendezvousBytes: this.options.rendezvousBytes }),
     });
     this.#selections.set(endpoint, selection);
@@ -305,14 +176,20 @@ export class Worker {
     endpoint.piecesEagerMax = lastEager(inPieces);
   }
 
+  /** The endpoint is out of use. */
+  forgetProtocols(endpoint: Endpoint): void {
+    this.#selections.delete(endpoint);
+  }
+
   /** The rings stand: what waited goes out. */
   becomeReady(endpoint: Endpoint): void {
-    this.chooseProtocols(endpoint);
+    const { port } = endpoint;
+    this.#chooseProtocols(endpoint);
     endpoint.state = 'ready';
     endpoint.lastHeard = performance.now();
-    if (!endpoint.mapped) this.#counted++;
-    this.#live.push(endpoint);
-    if (!this.context.device.capabilities.peerDeath) this.#startKeepalive();
+    if (!endpoint.mapped) port.counted++;
+    this.poller.live.push(endpoint);
+    if (!port.rail.device.capabilities.peerDeath) this.endings.keepAlive();
     this.tags.advance(endpoint);
     for (const waiter of endpoint.whenReady.splice(0)) waiter.resolve();
     this.driver.start();
@@ -337,31 +214,16 @@ export class Worker {
     if (selection === undefined) {
       throw new MessagingError('MSG_INVALID', `the endpoint to ${endpoint.peer} is not connected: await ready() first`);
     }
-    return explainSelection(operation, bytes, this.context.costs, selection, endpoint.forced);
+    return explainSelection(operation, bytes, endpoint.port.rail.costs, selection, endpoint.forced);
   }
 
-  /** See Endpoint.ready. */
-  async whenReady(endpoint: Endpoint, options: CallOptions): Promise<void> {
-    const { signal, timeoutMs = this.timeoutMs } = options;
-    signal?.throwIfAborted();
-    if (endpoint.state === 'ready') return;
-    if (endpoint.state !== 'connecting') endpoint.check();
-    await new Promise<void>((resolve, reject) => {
-      const end = (act: () => void) => {
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', abort);
-        const at = endpoint.whenReady.indexOf(waiter);
-        if (at >= 0) endpoint.whenReady.splice(at, 1);
-        act();
-      };
-      const waiter = { resolve: () => end(resolve), reject: (error: Error) => end(() => reject(error)) };
-      const abort = () => end(() => reject(signal?.reason));
-      const late = () => new MessagingError('MSG_TIMEOUT', `no connection to ${endpoint.peer} within ${timeoutMs} ms`);
-      const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => end(() => reject(late())), timeoutMs);
-      signal?.addEventListener('abort', abort, { once: true });
-      endpoint.whenReady.push(waiter);
-      endpoint.connect?.();
-    });
+  /** Memory is not registered any more. */
+  #forget(registration: Registration): void {
+    for (const { lanes } of this.ports) for (const { lane } of lanes.values()) lane.forget(registration);
+    if (this.#lastPayload?.bytes.buffer === registration.buffer) {
+      this.#lastBytes = undefined;
+      this.#lastPayload = undefined;
+    }
   }
 
   // ---- progress ----
@@ -371,193 +233,17 @@ export class Worker {
    * VERBS_CLOSED on a closed worker.
    */
   poll(): number {
-    // A handler that waits would otherwise take the message again that it is being called for.
-    if (this.polling) return 0;
-    this.polling = true;
-    try {
-      let n = this.#pollRings();
-      if (this.operations > 0 || this.#counted > 0 || (++this.#turn & IDLE_MASK) === 0) n += this.#pollQueue();
-      return n;
-    } finally {
-      this.polling = false;
-    }
+    return this.poller.poll();
   }
 
-  #pollRings(): number {
-    const live = this.#live;
-    let n = 0;
-    for (let i = 0; i < live.length; i++) {
-      const endpoint = live[i];
-      if (!endpoint.stuck && endpoint.messagesIn.peek() >= 0) n += this.#takeMessages(endpoint);
-      else if (endpoint.stuck) n += this.#retry(endpoint);
-      if (endpoint.transfersIn.peek() >= 0) n += this.#takeTransfers(endpoint);
-      if (endpoint.waiting) n += this.#advance(endpoint);
-    }
-    return n;
+  /** True while `poll` runs: a poll from within a handler does nothing. */
+  get polling(): boolean {
+    return this.poller.isPolling;
   }
 
   /** The same, under the name of UCX. */
   progress(): number {
-    return this.poll();
-  }
-
-  #takeMessages(endpoint: Endpoint): number {
-    const n = this.tags.takeMessages(endpoint);
-    if (endpoint.messagesIn.takeStarved()) endpoint.control(CREDIT, 0, 0);
-    if (!endpoint.mapped) endpoint.returnCredits(endpoint.messagesIn.peek() < 0);
-    return n;
-  }
-
-  /** A stuck head: nothing changes until the store has room, but receives were perhaps posted. */
-  #retry(endpoint: Endpoint): number {
-    return this.tags.posted > 0 ? this.tags.scan(endpoint) : 0;
-  }
-
-  #takeTransfers(endpoint: Endpoint): number {
-    const reader = endpoint.transfersIn;
-    let n = 0;
-    while (n < BATCH) {
-      const slot = reader.peek();
-      if (slot < 0) break;
-      const length = reader.i32[slot + S_LENGTH];
-      const kind = reader.i32[slot + S_KIND] & 0xff;
-      this.#dispatch(endpoint, reader, slot, kind);
-      if (endpoint.state !== 'ready' && endpoint.state !== 'closing') return n;
-      reader.release(
-        kind === DATA || kind === AM || kind === AM_RTS || kind === STREAM ? (length > INLINE_BYTES ? length : 0) : 0,
-      );
-      n++;
-    }
-    endpoint.lastHeard = this.#keepalive === undefined ? 0 : performance.now();
-    if (reader.takeStarved()) endpoint.control(CREDIT, 0, 0);
-    if (!endpoint.mapped) endpoint.returnCredits(reader.peek() < 0);
-    return n;
-  }
-
-  #dispatch(endpoint: Endpoint, reader: RingReader, slot: number, kind: number): void {
-    const { i32 } = reader;
-    switch (kind) {
-      case RTS:
-        this.tags.onOffer(endpoint, i32, slot);
-        break;
-      case RTR:
-        this.rendezvous.onRtr(endpoint, i32, slot);
-        break;
-      case ATS:
-        this.rendezvous.onAts(endpoint, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI]);
-        break;
-      case ATP:
-        this.rendezvous.onAtp(endpoint, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI]);
-        break;
-      case DATA:
-        this.rendezvous.onData(endpoint, i32, slot);
-        break;
-      case PULL:
-        this.tags.onPull(endpoint, i32, slot);
-        break;
-      case UNPULL:
-        this.tags.onUnpull(endpoint, i32[slot + S_TAG_LO]);
-        break;
-      case CREDIT:
-      case PONG:
-        break; // the wake-up was all
-      case PING:
-        endpoint.control(PONG, 0, 0);
-        break;
-      case CLOSE:
-        endpoint.closedByPeer = true;
-        endpoint.control(CLOSED, 0, 0);
-        this.#closedByPeer(endpoint);
-        break;
-      case CLOSED:
-        endpoint.peerIsDone = true;
-        for (const wake of endpoint.whenClosed.splice(0)) wake();
-        break;
-      case AM:
-        this.messages.onMessage(endpoint, reader, slot);
-        break;
-      case AM_RTS:
-        this.messages.onAnnouncement(endpoint, reader, slot);
-        break;
-      case STREAM:
-        endpoint.stream.onBytes(reader, slot);
-        break;
-      case STREAM_CREDIT:
-        endpoint.stream.onCredit(i32, slot);
-        break;
-      default:
-        this.fail(
-          endpoint,
-          new PeerLost(endpoint.peer, 'receiving', `it sent a message of kind ${kind}, which is not known here`),
-        );
-    }
-  }
-
-  /** Sends what waits for room. */
-  #advance(endpoint: Endpoint): number {
-    if (endpoint.state !== 'ready' && endpoint.state !== 'closing') return 0;
-    let n = 0;
-    if (!endpoint.flushControls()) return n;
-    const queue = endpoint.transferQueue;
-    while (queue.length > 0) {
-      const index = this.requests.find(queue[0]);
-      if (index >= 0 && this.requests.state[index] === PENDING && !this.#advanceTransfer(endpoint, index)) break;
-      queue.shift();
-      n++;
-    }
-    const streams = endpoint.streamQueue;
-    while (streams.length > 0) {
-      const index = this.requests.find(streams[0]);
-      if (index >= 0 && this.requests.state[index] === PENDING && !endpoint.stream.advance(index)) break;
-      streams.shift();
-      n++;
-    }
-    n += this.tags.advance(endpoint);
-    endpoint.waiting = endpoint.controls.length + queue.length + streams.length + endpoint.pending.length > 0;
-    return n;
-  }
-
-  #advanceTransfer(endpoint: Endpoint, index: number): boolean {
-    if (this.requests.kind[index] === KIND_AM) return this.messages.advance(endpoint, index);
-    return this.rendezvous.advanceData(endpoint, index);
-  }
-
-  /** Takes completions, so that the send queues do not fill up. */
-  reap(): void {
-    if (!this.polling) this.#pollQueue();
-  }
-
-  #pollQueue(): number {
-    const { cq } = this;
-    const wcs = this.#wcs;
-    const n = cq.poll(wcs);
-    let woken = false;
-    for (let i = 0; i < n; i++) {
-      const known = this.#lanes.get(wcs.qpNum[i]);
-      if (known === undefined) continue;
-      const { endpoint, lane } = known;
-      const status = wcs.status[i];
-      if (status !== 0) {
-        const words = cq.cause(wcs.causeId[i])?.words ?? 'the queue pair failed';
-        if (wcs.opcode[i] < WC_RECV && wcs.id[i] > 0) lane.completed(wcs.id[i], status, words);
-        this.laneClosed(endpoint, lane, words);
-      } else if (wcs.opcode[i] === WC_RECV_RDMA_WITH_IMM) {
-        if (wcs.imm[i] === IMM_MESSAGES) endpoint.messagesIn.arrived++;
-        else if (wcs.imm[i] === IMM_TRANSFERS) endpoint.transfersIn.arrived++;
-        else woken = true;
-        lane.postReceives(1);
-      } else if (wcs.id[i] > 0) {
-        lane.completed(wcs.id[i], 0, '');
-      } else if (!endpoint.mapped) {
-        endpoint.ringCompleted();
-      }
-    }
-    if (woken && this.driver.asleep) {
-      // This poll took the wake-up that was meant for the sleeping driver: ask for another, and look for what came in between.
-      Atomics.store(this.#armed, 0, 1);
-      return n + this.#pollRings();
-    }
-    return n;
+    return this.poller.poll();
   }
 
   /** Copies into the bulk part of a ring. */
@@ -575,49 +261,6 @@ export class Worker {
       copyByAddress(payload.address + offset, ring.address + ring.bulkAt + bulk, length);
     } else {
       payload.unpack(offset, length, ring.u8, ring.bulkAt + bulk);
-    }
-  }
-
-  // ---- sleeping, for the driver ----
-
-  /** Prepares to sleep. False when there is something to do after all. */
-  arm(): boolean {
-    Atomics.store(this.#armed, 0, 1);
-    for (const endpoint of this.#live) {
-      if (endpoint.waiting) {
-        endpoint.messagesOut.declareStarved();
-        endpoint.transfersOut.declareStarved();
-      }
-      if (endpoint.messagesIn.takeStarved() || endpoint.transfersIn.takeStarved()) endpoint.control(CREDIT, 0, 0);
-      if (!endpoint.mapped) endpoint.returnCredits(true);
-    }
-    this.#turn = IDLE_MASK; // the next poll looks at the completion queue too
-    if (this.poll() === 0) return true;
-    this.disarm();
-    return false;
-  }
-
-  /** Something was begun while the worker sleeps: the peers must know what it waits for. */
-  kick(): void {
-    Atomics.store(this.#armed, 0, 1);
-    for (const endpoint of this.#live) {
-      if (!endpoint.waiting) continue;
-      endpoint.messagesOut.declareStarved();
-      endpoint.transfersOut.declareStarved();
-    }
-    this.poll();
-  }
-
-  disarm(): void {
-    Atomics.store(this.#armed, 0, 0);
-  }
-
-  /** Sleeps until somebody wakes this worker. */
-  async asleep(): Promise<void> {
-    try {
-      await this.cq.ready();
-    } catch (error) {
-      if (!this.#closed) throw error;
     }
   }
 
@@ -853,8 +496,7 @@ export class Worker {
         act();
       };
       const abort = () => end(() => reject(signal?.reason));
-      const late = () => new MessagingError('MSG_TIMEOUT', `${what} was not over within ${timeoutMs} ms`);
-      const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => end(() => reject(late())), timeoutMs);
+      const timer = late(timeoutMs, `${what} was not over`, (error) => end(() => reject(error)));
       signal?.addEventListener('abort', abort, { once: true });
       this.driver.join();
       begin(() => end(resolve));
@@ -862,144 +504,11 @@ export class Worker {
     });
   }
 
-  // ---- failing and closing ----
-
-  /** A lane is gone. The first takes the endpoint with it, a further one only its share. */
-  laneClosed(endpoint: Endpoint, lane: Lane, reason: string): void {
-    if (!lane.alive) return;
-    lane.fail(reason);
-    if (lane.index > 0) return;
-    if (endpoint.state === 'closed' || endpoint.state === 'failed') return;
-    if (endpoint.state === 'closing' || endpoint.closedByPeer) {
-      for (const wake of endpoint.whenClosed.splice(0)) wake();
-      if (endpoint.closedByPeer) this.fail(endpoint, new PeerLost(endpoint.peer, 'an open endpoint', 'it closed the endpoint'));
-      return;
-    }
-    this.fail(endpoint, new PeerLost(endpoint.peer, 'an open endpoint', reason));
-  }
-
-  /** Takes an endpoint out of use and fails everything that depends on it. */
-  fail(endpoint: Endpoint, error: Error): void {
-    if (endpoint.state === 'failed' || endpoint.state === 'closed') return;
-    endpoint.state = 'failed';
-    endpoint.failure = error;
-    this.#retire(endpoint, (index) => {
-      const operation = this.requests.describe(index);
-      if (!(error instanceof PeerLost)) return error;
-      return new PeerLost(error.peer, operation, error.message);
-    });
-    endpoint.failStream(error);
-    for (const waiter of endpoint.whenReady.splice(0)) waiter.reject(error);
-    for (const wake of endpoint.whenClosed.splice(0)) wake();
-    if (endpoint.ringRegion !== undefined) this.#wireUp.tearDown(endpoint, true);
-  }
-
-  /** Removes an endpoint from progress and ends its requests. */
-  #retire(endpoint: Endpoint, errorOf: (index: number) => Error): void {
-    const { requests } = this;
-    const at = this.#live.indexOf(endpoint);
-    if (at >= 0) {
-      this.#live.splice(at, 1);
-      if (!endpoint.mapped) this.#counted--;
-    }
-    endpoint.ringCompleted(true);
-    this.tags.forgetStuck(endpoint);
-    this.#selections.delete(endpoint);
-    if (endpoint.source >= 0 && this.#bySource[endpoint.source] === endpoint) {
-      this.#bySource[endpoint.source] = this.#live.find((other) => other.source === endpoint.source);
-    }
-    this.tags.dropRendezvousOf(endpoint);
-    const alone = endpoint.source >= 0 && this.#bySource[endpoint.source] === undefined;
-    const orphans = alone ? this.tags.receivesFrom(endpoint.source) : [];
-    for (const index of [...requests.rows().filter((row) => requests.endpoint[row] === endpoint.id), ...orphans]) {
-      this.rendezvous.unpin(index);
-      if (requests.state[index] === PENDING) requests.fail(index, errorOf(index));
-    }
-    endpoint.pending.length = 0;
-    endpoint.pendingHead = 0;
-    endpoint.transferQueue.length = 0;
-    endpoint.streamQueue.length = 0;
-    endpoint.controls.length = 0;
-    endpoint.waiting = false;
-  }
-
-  /** The peer will send nothing more, and what is still to be sent cannot arrive. */
-  #closedByPeer(endpoint: Endpoint): void {
-    const { requests } = this;
-    for (const index of requests.rows()) {
-      if (requests.endpoint[index] === endpoint.id && requests.kind[index] !== KIND_RECV) {
-        this.rendezvous.unpin(index);
-        requests.fail(index, new PeerLost(endpoint.peer, requests.describe(index), 'it closed the endpoint'));
-      }
-    }
-    endpoint.pending.length = 0;
-    endpoint.pendingHead = 0;
-    endpoint.failStream(new PeerLost(endpoint.peer, 'a stream', 'it closed the endpoint'));
-  }
+  // ---- closing ----
 
   /** See Endpoint.close. */
-  async closeEndpoint(endpoint: Endpoint, options: CallOptions & { force?: boolean }): Promise<void> {
-    const { force = false, timeoutMs = this.timeoutMs } = options;
-    if (endpoint.state === 'closed' || endpoint.state === 'failed') return;
-    if (endpoint.state === 'idle') {
-      this.#finishClose(endpoint);
-      return;
-    }
-    if (endpoint.state === 'connecting') await this.whenReady(endpoint, options).catch(() => undefined);
-    if ((endpoint.state as string) === 'failed') return;
-    if (!force) await this.#drain(endpoint, options);
-    if (endpoint.state !== 'ready') return;
-    endpoint.state = 'closing';
-    endpoint.control(CLOSE, 0, 0);
-    if (!force && !endpoint.closedByPeer) {
-      await this.waitFor('closing', { timeoutMs: Math.min(CLOSE_ANSWER_MS, timeoutMs) }, (settle) => {
-        endpoint.whenClosed.push(settle);
-      }).catch(() => undefined);
-    }
-    this.#finishClose(endpoint, endpoint.peerIsDone);
-  }
-
-  /** Waits until everything that was begun on an endpoint is over and the peer has taken it. */
-  async #drain(endpoint: Endpoint, options: CallOptions): Promise<void> {
-    const isQuiet = () => {
-      this.poll();
-      if (endpoint.state !== 'ready' || endpoint.closedByPeer) return true;
-      const { requests } = this;
-      const busy = requests.rows().some((index) => requests.endpoint[index] === endpoint.id);
-      return !busy && !endpoint.waiting && endpoint.messagesOut.isDrained && endpoint.transfersOut.isDrained;
-    };
-    const deadline = performance.now() + (options.timeoutMs ?? this.timeoutMs);
-    while (!isQuiet()) {
-      options.signal?.throwIfAborted();
-      if (performance.now() > deadline) {
-        throw new MessagingError(
-          'MSG_TIMEOUT',
-          `the endpoint to ${endpoint.peer} has unfinished requests, or messages that the peer has not taken: close it with force`,
-        );
-      }
-      await new Promise((resolve) => setTimeout(resolve, 1));
-    }
-  }
-
-  #finishClose(endpoint: Endpoint, peerIsDone = true): void {
-    if (endpoint.state === 'failed' || endpoint.state === 'closed') return;
-    endpoint.state = 'closed';
-    this.#retire(endpoint, () => new MessagingError('MSG_CLOSED', `the endpoint to ${endpoint.peer} was closed`));
-    if (endpoint.ringRegion !== undefined) this.#wireUp.tearDown(endpoint, peerIsDone || endpoint.closedByPeer);
-  }
-
-  #startKeepalive(): void {
-    const limit = this.options.keepaliveMs ?? 10_000;
-    this.#keepalive ??= setInterval(() => {
-      const now = performance.now();
-      for (const endpoint of [...this.#live]) {
-        if (now - endpoint.lastHeard > limit) {
-          this.fail(endpoint, new PeerLost(endpoint.peer, 'an open endpoint', `nothing was heard for ${limit} ms`));
-        } else {
-          endpoint.control(PING, 0, 0);
-        }
-      }
-    }, limit / 4).unref();
+  closeEndpoint(endpoint: Endpoint, options: CallOptions & { force?: boolean }): Promise<void> {
+    return this.endings.close(endpoint, options);
   }
 
   #check(): void {
@@ -1013,20 +522,19 @@ export class Worker {
   /** Closes all endpoints, graceful or forced, then the worker. Receives that wait fail with MSG_CLOSED. Idempotent. */
   async close(options: CallOptions & { force?: boolean } = {}): Promise<void> {
     if (this.#closed) return;
-    for (const listener of this.#listeners) listener.close();
+    this.connections.closeListeners();
     await Promise.all(
-      this.endpoints.filter((endpoint) => endpoint !== undefined).map((endpoint) => this.closeEndpoint(endpoint, options)),
+      this.endpoints.filter((endpoint) => endpoint !== undefined).map((endpoint) => this.endings.close(endpoint, options)),
     );
     this.#closed = true;
-    clearInterval(this.#keepalive);
-    this.#service.close();
+    this.endings.stop();
     for (const index of this.requests.rows()) {
       this.requests.fail(index, new MessagingError('MSG_CLOSED', 'the worker was closed'));
     }
     this.messages.close();
     this.driver.stop();
-    this.cq.close();
-    for (const region of [this.mailbox, this.scratch, this.atomicResults.region]) region.deregister();
+    for (const { registrations } of this.context.rails) registrations.dropped.delete(this.#dropped);
+    for (const port of this.ports) port.close();
     this.context.forget(this);
   }
 }

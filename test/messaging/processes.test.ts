@@ -110,7 +110,7 @@ sceneTest(
   'remote memory of a process whose thread is blocked is read and written',
   'blocked',
   async ({ worker, endpoint, companion }) => {
-    const packed = new Uint8Array(24);
+    const packed = new Uint8Array(32);
     await worker.recv(1, packed);
     const remote = endpoint.unpack(packed);
     const blocked = once(companion.process, 'message');

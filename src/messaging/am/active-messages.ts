@@ -11,15 +11,16 @@ import type { RingReader } from '../patterns/ring-region.js';
 import { type Data, type Payload, payloadOf } from '../payload.js';
 import { protocolAt } from '../protocols/selection.js';
 import { KIND_AM, KIND_AM_RECV, type RequestTable } from '../requests.js';
+import { Announcement, PATH_BYTES, rtsFlags } from '../transfer/announcement.js';
 import {
   AM,
   AM_RTS,
   ATS,
   INLINE_BYTES,
   RTS_BYTES,
-  RTS_GET,
-  RTS_PIPELINE,
-  RTS_PUT,
+  RTS_PATHS,
+  RTS_PATHS_SHIFT,
+  RTS_SCHEME,
   S_BULK,
   S_KIND,
   S_LENGTH,
@@ -57,8 +58,7 @@ export class ActiveMessages {
   readonly #requests: RequestTable;
   readonly #handlers = new Map<number, ActiveMessageHandler>();
   readonly #headers = new Map<number, Uint8Array>();
-  readonly #f64 = new Float64Array(3);
-  readonly #words = new Int32Array(this.#f64.buffer);
+  readonly announcement: Announcement = new Announcement();
 
   constructor(worker: Worker, requests: RequestTable) {
     this.#worker = worker;
@@ -153,26 +153,24 @@ export class ActiveMessages {
 
   #announce(endpoint: Endpoint, index: number, header: Uint8Array, payload: Payload): boolean {
     const ring = endpoint.transfersOut;
-    const inSlot = header.length <= HEADER_IN_SLOT;
-    const bulk = Math.max(header.length, INLINE_BYTES + 1);
+    const { ports } = endpoint;
+    const pathBytes = (ports.length - 1) * PATH_BYTES;
+    const inSlot = header.length <= HEADER_IN_SLOT && pathBytes === 0;
+    const bulk = Math.max(pathBytes + header.length, INLINE_BYTES + 1);
     const slot = inSlot ? ring.reserve() : ring.reserveBulk(bulk);
     if (slot < 0) return false;
-    const { rendezvous } = this.#worker;
     const name = payload.pieces === undefined ? protocolAt(endpoint.ranges, payload.length) : 'rndv-am';
     let flags = 0;
-    this.#f64[0] = 0;
-    this.#words[4] = 0;
-    if (name !== 'rndv-am' && rendezvous.pin(index, payload)) {
-      flags = name === 'rndv-put' ? RTS_PUT : name === 'rndv-pipeline' ? RTS_GET | RTS_PIPELINE : RTS_GET;
-      const region = payload.region as NonNullable<Payload['region']>;
-      this.#f64[0] = region.addr + payload.regionOffset;
-      this.#words[4] = region.rkey;
-    }
-    this.#f64[1] = payload.length;
-    this.#words[5] = this.#requests.handle(index);
+    if (name !== 'rndv-am' && this.#worker.rendezvous.pin(endpoint, index, payload)) flags = rtsFlags(name);
+    const { announcement } = this;
+    announcement.describe(payload, this.#requests.handle(index), flags, ports, ports.length);
     const { i32 } = ring;
-    for (let w = 0; w < 6; w++) i32[slot + S_PAYLOAD + w] = this.#words[w];
-    const at = inSlot ? ((slot + S_PAYLOAD) << 2) + RTS_BYTES : ring.bulkAt + ring.bulkOffset;
+    announcement.write(i32, slot + S_PAYLOAD);
+    const at = inSlot ? ((slot + S_PAYLOAD) << 2) + RTS_BYTES : ring.bulkAt + ring.bulkOffset + pathBytes;
+    if (pathBytes > 0) {
+      announcement.writePaths(ring.u8, ring.bulkAt + ring.bulkOffset);
+      flags |= RTS_PATHS | ((ports.length - 1) << RTS_PATHS_SHIFT);
+    }
     ring.u8.set(header, at);
     i32[slot + S_KIND] = AM_RTS | (flags << 8);
     i32[slot + S_TAG_LO] = this.#requests.tagLo[index];
@@ -207,13 +205,17 @@ export class ActiveMessages {
   /** A message came as an announcement. */
   onAnnouncement(endpoint: Endpoint, reader: RingReader, slot: number): void {
     const { i32, u8 } = reader;
-    for (let w = 0; w < 6; w++) this.#words[w] = i32[slot + S_PAYLOAD + w];
-    const [address, length] = this.#f64;
-    const rkey = this.#words[4] >>> 0;
-    const sender = this.#words[5];
+    const { announcement } = this;
     const flags = (i32[slot + S_KIND] >>> 8) & 0xff;
+    announcement.read(i32, slot + S_PAYLOAD, flags & RTS_SCHEME);
+    const pathBytes = flags & RTS_PATHS ? (flags >>> RTS_PATHS_SHIFT) * PATH_BYTES : 0;
+    const inSlot = i32[slot + S_LENGTH] === 0;
+    const bulkAt = reader.bulkAt + i32[slot + S_BULK];
+    if (pathBytes > 0) announcement.readPaths(u8, bulkAt, pathBytes);
+    const { length, sender } = announcement;
+    const saved = announcement.save();
     const headerLength = i32[slot + S_TAG_HI];
-    const at = headerLength <= HEADER_IN_SLOT ? ((slot + S_PAYLOAD) << 2) + RTS_BYTES : reader.bulkAt + i32[slot + S_BULK];
+    const at = inSlot ? ((slot + S_PAYLOAD) << 2) + RTS_BYTES : bulkAt + pathBytes;
     let open = true;
     let asked = false;
     this.#run(i32[slot + S_TAG_LO], {
@@ -230,7 +232,8 @@ export class ActiveMessages {
         asked = true;
         const payload = payloadOf(into);
         const index = this.#requests.begin(KIND_AM_RECV, payload);
-        this.#worker.rendezvous.begin(endpoint, index, address, rkey, length, sender, flags);
+        announcement.restore(saved, length, sender, flags & RTS_SCHEME);
+        this.#worker.rendezvous.begin(endpoint, index, announcement);
         await this.#worker.own(this.#requests.handle(index) + 1).wait();
       },
     });

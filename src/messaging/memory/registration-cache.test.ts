@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { openDevice } from '../../verbs/index.js';
 import { RegistrationCache } from './registration-cache.js';
 
@@ -33,17 +35,40 @@ describe('the registration cache', () => {
     cache.close();
   });
 
-  it('lets a buffer that nobody uses go by time, so that it can be collected', async () => {
+  it('lets a buffer that nobody used between two looks go', async () => {
     using device = await openDevice('shm');
-    let clock = 0;
-    const cache = new RegistrationCache(device.allocPd(), { idleMs: 100 }, () => clock);
-    cache.release(cache.acquire(new Uint8Array(64)));
-    clock = 99;
+    const cache = new RegistrationCache(device.allocPd());
+    const told: unknown[] = [];
+    cache.dropped.add((registration) => told.push(registration));
+    const entry = cache.acquire(new Uint8Array(64));
     cache.sweep();
-    assert.equal(cache.size, 1);
-    clock = 101;
+    cache.sweep();
+    assert.equal(cache.size, 1, 'it is in use');
+    cache.release(entry);
+    cache.sweep();
+    assert.equal(cache.size, 1, 'it was used since the last look');
     cache.sweep();
     assert.equal(cache.size, 0);
+    assert.equal(entry.live, false);
+    assert.deepEqual(told, [entry]);
+    cache.close();
+  });
+
+  it('does not keep a buffer from being collected', { timeout: 20_000 }, async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    using device = await openDevice('shm');
+    const cache = new RegistrationCache(device.allocPd(), { idleMs: 20 });
+    let buffer: ArrayBuffer | undefined = new ArrayBuffer(1 << 20);
+    const watched = new WeakRef(buffer);
+    cache.release(cache.acquire(new Uint8Array(buffer)));
+    buffer = undefined;
+    while (watched.deref() !== undefined) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      collect();
+    }
+    assert.equal(cache.size, 0);
+    assert.equal(cache.bytes, 0);
     cache.close();
   });
 });

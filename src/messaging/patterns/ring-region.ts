@@ -6,7 +6,8 @@
  *   +--------------------------+------------------------------------+--------------------------------------------+
  *   | head, 128 B              | slots, 64 B each                   | bulk                                       |
  *   | 0 consumed (receiver's)  | [seq ...][seq ...][seq ...]        | ====payload====  ==payload==               |
- *   | 64 starved (sender's)    |   ^ consumed     ^ position        |                 ^ bulk head                |
+ *   | 64 starved, farewell     |   ^ consumed     ^ position        |                 ^ bulk head                |
+ *   |    (sender's)            |                                    |                                            |
  *   +--------------------------+------------------------------------+--------------------------------------------+
  * ```
  * A slot is published by its first word, position + 1, which is written last; a stale slot holds the number of an earlier lap, so nothing has to be
@@ -33,6 +34,7 @@ export interface RingShape {
 const RING_HEAD_BYTES = 128;
 const HEAD_CONSUMED = 0;
 const HEAD_STARVED = 16;
+const HEAD_FAREWELL = 17;
 
 /** Bytes that a ring of this shape takes. */
 export function ringBytes(shape: RingShape): number {
@@ -121,6 +123,11 @@ export class RingReader {
   takeStarved(): boolean {
     if (this.i32[this.#head + HEAD_STARVED] === 0) return false;
     return Atomics.exchange(this.i32, this.#head + HEAD_STARVED, 0) !== 0;
+  }
+
+  /** The sender has said that it writes nothing more; direct mode. */
+  get hasFarewell(): boolean {
+    return Atomics.load(this.i32, this.#head + HEAD_FAREWELL) !== 0;
   }
 }
 
@@ -233,6 +240,11 @@ export class RingWriter {
   /** Tells the receiver that the sender is about to sleep until there is room; then look again. Direct mode. */
   declareStarved(): void {
     if (this.#posts === undefined) Atomics.store(this.i32, this.#head + HEAD_STARVED, 1);
+  }
+
+  /** The last store into the ring: nothing more comes. Direct mode. */
+  sayFarewell(): void {
+    if (this.#posts === undefined) Atomics.store(this.i32, this.#head + HEAD_FAREWELL, 1);
   }
 
   /** Whether everything published has been taken. */

@@ -43,7 +43,7 @@ export class Driver {
 
   /** Spins until the request is done or the time is over. */
   spin(request: { readonly done: boolean }): void {
-    if (this.#worker.polling) return;
+    if (this.#worker.poller.isPolling) return;
     if (this.mode === 'event') {
       this.#worker.poll();
       return;
@@ -72,7 +72,7 @@ export class Driver {
 
   /** Makes sure that the loop runs, and that peers know what a sleeping one waits for. */
   start(): void {
-    if (this.asleep) this.#worker.kick();
+    if (this.asleep) this.#worker.poller.kick();
     this.ensure();
   }
 
@@ -105,14 +105,14 @@ export class Driver {
           await yieldTurn();
           continue;
         }
-        if (!worker.arm()) {
+        if (!worker.poller.arm()) {
           await yieldTurn();
           continue;
         }
         this.asleep = true;
-        await worker.asleep();
+        await worker.poller.asleep();
         this.asleep = false;
-        worker.disarm();
+        worker.poller.disarm();
       }
     } finally {
       this.#running = false;

@@ -5,50 +5,56 @@
  * operations of the device; and, or, xor and swap are made of them: read, then compare-and-swap until nobody came in between.
  *
  * ```
- *   packed key, 24 bytes    0 version | 1 flags (1 atomics) | 4 rkey u32 | 8 address f64 | 16 length f64
+ *   packed key   0 version | 1 flags (1 atomics) | 2 rails | 8 length f64 | for every rail of the owner: address f64, rkey u32, 0 u32
  * ```
  */
 
-import type { MemoryRegion, PreparedSend, RemoteRegion } from '../../verbs/index.js';
+import type { PreparedSend, RemoteRegion } from '../../verbs/index.js';
 import type { Endpoint } from '../endpoint.js';
 import { MessagingError, PeerLost } from '../errors.js';
 import type { Registration } from '../memory/registration-cache.js';
 import { type Data, type Payload, payloadOf } from '../payload.js';
+import { SMALL_PUT_BYTES } from '../port.js';
+import { MOST_RAILS } from '../rail.js';
 import type { CallOptions } from '../request.js';
 import { KIND_RMA } from '../requests.js';
 import { WIRE_VERSION } from '../wire/hello.js';
 import type { Worker } from '../worker.js';
 
-export const PACKED_BYTES = 24;
+const HEAD_BYTES = 16;
+const KEY_BYTES = 16;
+/** The longest packed key. */
+export const MOST_PACKED_BYTES: number = HEAD_BYTES + MOST_RAILS * KEY_BYTES;
 const WORD = 8;
 const HAS_ATOMICS = 1;
+/** As access.ts of the verbs. */
+const ACCESS_REMOTE_ATOMIC = 8;
 /** Small puts between two looks at the completion queue, less one. */
 const REAP_MASK = 127;
-/** See SMALL_PUT_BYTES of worker.ts. */
-const SMALL_PUT_BYTES = 256;
 
 /** Memory that peers may reach. Made by `worker.expose`. */
 export class ExposedMemory {
   readonly bytes: Uint8Array;
-  readonly #registration: Registration;
-  readonly #worker: Worker;
+  readonly #registrations: readonly Registration[];
   #open = true;
 
   constructor(worker: Worker, bytes: Uint8Array) {
     this.bytes = bytes;
-    this.#worker = worker;
-    this.#registration = worker.context.registrations.acquire(bytes);
+    this.#registrations = worker.context.rails.map(({ registrations }) => registrations.acquire(bytes));
   }
 
-  /** What a peer needs, as bytes to be passed on by any means. */
+  /** What a peer needs, as bytes to be passed on by any means: 32 with one device, 16 more for each further one. */
   pack(): Uint8Array {
-    const { region } = this.#registration;
-    const blob = Buffer.alloc(PACKED_BYTES);
+    const blob = Buffer.alloc(HEAD_BYTES + this.#registrations.length * KEY_BYTES);
     blob[0] = WIRE_VERSION;
-    blob[1] = region.access & 8 ? HAS_ATOMICS : 0;
-    blob.writeUInt32LE(region.rkey, 4);
-    blob.writeDoubleLE(region.addr + this.bytes.byteOffset - region.bytes.byteOffset, 8);
-    blob.writeDoubleLE(this.bytes.length, 16);
+    blob[1] = this.#registrations.every(({ region }) => region.access & ACCESS_REMOTE_ATOMIC) ? HAS_ATOMICS : 0;
+    blob[2] = this.#registrations.length;
+    blob.writeDoubleLE(this.bytes.length, 8);
+    this.#registrations.forEach(({ region }, rail) => {
+      const at = HEAD_BYTES + rail * KEY_BYTES;
+      blob.writeDoubleLE(region.addr + this.bytes.byteOffset - region.bytes.byteOffset, at);
+      blob.writeUInt32LE(region.rkey, at + 8);
+    });
     return new Uint8Array(blob);
   }
 
@@ -56,7 +62,7 @@ export class ExposedMemory {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    this.#worker.context.registrations.release(this.#registration);
+    for (const registration of this.#registrations) registration.cache.release(registration);
   }
 }
 
@@ -67,21 +73,26 @@ export class RemoteMemory {
   /** Whether the device can run atomics on it. */
   readonly hasAtomics: boolean;
   readonly #remote: RemoteRegion;
-  readonly #puts = new Map<MemoryRegion, PreparedSend>();
-  readonly #gets = new Map<MemoryRegion, PreparedSend>();
-  #lastRegion: MemoryRegion | undefined;
-  #lastPut: PreparedSend | undefined;
   #small: PreparedSend | undefined;
 
   constructor(endpoint: Endpoint, packed: Uint8Array) {
     const blob = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength);
-    if (blob.length < PACKED_BYTES || blob[0] !== WIRE_VERSION) {
+    if (blob.length < HEAD_BYTES || blob[0] !== WIRE_VERSION || blob.length < HEAD_BYTES + blob[2] * KEY_BYTES) {
       throw new MessagingError('MSG_INVALID', 'these bytes are no packed key of this version');
+    }
+    if (endpoint.peerRail < 0 || endpoint.peerRail >= blob[2]) {
+      throw new MessagingError(
+        'MSG_INVALID',
+        endpoint.peerRail < 0
+          ? `unpacking a key of ${endpoint.peer} needs a connection: await ready() first`
+          : `the key has parts for ${blob[2]} devices, the endpoint to ${endpoint.peer} is on number ${endpoint.peerRail}: it was packed by another worker`,
+      );
     }
     this.endpoint = endpoint;
     this.hasAtomics = (blob[1] & HAS_ATOMICS) !== 0;
-    this.length = blob.readDoubleLE(16);
-    this.#remote = { rkey: blob.readUInt32LE(4), addr: blob.readDoubleLE(8), length: this.length };
+    this.length = blob.readDoubleLE(8);
+    const at = HEAD_BYTES + endpoint.peerRail * KEY_BYTES;
+    this.#remote = { addr: blob.readDoubleLE(at), rkey: blob.readUInt32LE(at + 8), length: this.length };
   }
 
   /**
@@ -103,16 +114,16 @@ export class RemoteMemory {
     const { length } = payload;
     if (length > SMALL_PUT_BYTES || endpoint.isFenced || endpoint.state !== 'ready') return this.#begin(offset, payload, true);
     this.#check(offset, length);
-    const { worker } = endpoint;
-    if ((++endpoint.smallPuts & REAP_MASK) === 0) worker.reap();
+    const { port } = endpoint;
+    if ((++endpoint.smallPuts & REAP_MASK) === 0) endpoint.worker.poller.reap(port);
     this.#small ??= endpoint.lanes[0].qp.prepare({
       opcode: 'RDMA_WRITE',
-      local: worker.scratch,
+      local: port.scratch,
       remote: this.#remote,
       inline: true,
       signaledEvery: 16,
     });
-    payload.pack(0, length, worker.scratch.bytes, 0);
+    payload.pack(0, length, port.scratch.bytes, 0);
     this.#small.post(0, length, 0, offset);
     return 0;
   }
@@ -142,51 +153,15 @@ export class RemoteMemory {
     const index = requests.begin(KIND_RMA, payload);
     requests.endpoint[index] = endpoint.id;
     requests.length[index] = payload.length;
-    if (!rendezvous.pin(index, payload)) {
+    if (!rendezvous.pin(endpoint, index, payload)) {
       requests.release(index);
       throw new MessagingError('MSG_INVALID', 'this memory cannot be registered: use an ordinary ArrayBuffer or context.alloc');
     }
-    const handle = requests.handle(index) + 1;
-    endpoint.beginRemote(() => {
-      const region = payload.region as MemoryRegion;
-      const done = (status: number, words: string) => {
-        rendezvous.unpin(index);
-        if (requests.find(handle - 1) === index) {
-          if (status === 0) requests.complete(index);
-          else requests.fail(index, new PeerLost(endpoint.peer, isPut ? 'put' : 'get', words));
-        }
-        endpoint.endRemote();
-      };
-      const prepared = this.#prepared(region, isPut);
-      const lane = endpoint.lanes[0];
-      const id = lane.track({ done });
-      try {
-        prepared.post(payload.regionOffset, payload.length, id, offset);
-      } catch (error) {
-        lane.completed(id, -1, error instanceof Error ? error.message : String(error));
-      }
-    });
-    return handle;
-  }
-
-  #prepared(region: MemoryRegion, isPut: boolean): PreparedSend {
-    if (isPut && region === this.#lastRegion) return this.#lastPut as PreparedSend;
-    const cache = isPut ? this.#puts : this.#gets;
-    let prepared = cache.get(region);
-    if (prepared === undefined) {
-      if (cache.size > 64) cache.clear();
-      prepared = this.endpoint.lanes[0].qp.prepare({
-        opcode: isPut ? 'RDMA_WRITE' : 'RDMA_READ',
-        local: region,
-        remote: this.#remote,
-      });
-      cache.set(region, prepared);
-    }
-    if (isPut) {
-      this.#lastRegion = region;
-      this.#lastPut = prepared;
-    }
-    return prepared;
+    const handle = requests.handle(index);
+    const operation = worker.remoteOperations.take();
+    operation.prepare(endpoint, handle, payload, isPut, this.#remote.addr + offset, this.#remote.rkey);
+    endpoint.beginRemote(operation);
+    return handle + 1;
   }
 
   // ---- atomics on 64-bit words ----
@@ -246,61 +221,41 @@ export class RemoteMemory {
       );
     }
     const { requests } = worker;
-    const result = worker.atomicResults.take();
+    const { atomicResults } = endpoint.port;
+    const result = atomicResults.take();
     const index = requests.begin(KIND_RMA, undefined);
     requests.endpoint[index] = endpoint.id;
     requests.length[index] = WORD;
-    const handle = requests.handle(index) + 1;
-    endpoint.beginRemote(() => {
-      endpoint.lanes[0].post({
-        request: {
-          ...operands,
-          sgl: [worker.atomicResults.region.slice(result * WORD, WORD)],
-          remoteAddr: this.#remote.addr + offset,
-          rkey: this.#remote.rkey,
-        },
-        done: (status, words) => {
-          if (requests.find(handle - 1) === index) {
-            if (status === 0) requests.complete(index);
-            else requests.fail(index, new PeerLost(endpoint.peer, 'an atomic', words));
-          }
-          endpoint.endRemote();
-        },
-      });
+    const handle = requests.handle(index);
+    const remote = this.#remote;
+    const done = (status: number, words: string) => {
+      if (requests.find(handle) === index) {
+        if (status === 0) requests.complete(index);
+        else requests.fail(index, new PeerLost(endpoint.peer, 'an atomic', words));
+      }
+      endpoint.endRemote();
+    };
+    endpoint.beginRemote({
+      begin: () => {
+        endpoint.lanes[0].submit({
+          post: (lane, id) => {
+            lane.qp.postSend({
+              ...operands,
+              id,
+              sgl: [atomicResults.region.slice(result * WORD, WORD)],
+              remoteAddr: remote.addr + offset,
+              rkey: remote.rkey,
+            });
+          },
+          done: (_, status, words) => done(status, words),
+        });
+      },
     });
     try {
-      await worker.own(handle).wait(options);
-      return worker.atomicResults.value(result);
+      await worker.own(handle + 1).wait(options);
+      return atomicResults.value(result);
     } finally {
-      worker.atomicResults.give(result);
+      atomicResults.give(result);
     }
-  }
-}
-
-/** Words that the results of atomics come back to. */
-export class AtomicResults {
-  readonly region: MemoryRegion;
-  readonly #words: BigUint64Array;
-  readonly #free: number[] = [];
-
-  constructor(region: MemoryRegion) {
-    this.region = region;
-    this.#words = new BigUint64Array(region.bytes.buffer, region.bytes.byteOffset, region.length >> 3);
-    for (let i = this.#words.length - 1; i >= 0; i--) this.#free.push(i);
-  }
-
-  /** Throws MSG_INVALID when too many atomics are under way. */
-  take(): number {
-    const at = this.#free.pop();
-    if (at === undefined) throw new MessagingError('MSG_INVALID', `${this.#words.length} atomics are under way: wait for some`);
-    return at;
-  }
-
-  value(at: number): bigint {
-    return this.#words[at];
-  }
-
-  give(at: number): void {
-    this.#free.push(at);
   }
 }

@@ -10,7 +10,7 @@ import { MessagingError } from '../errors.js';
 import type { Data } from '../payload.js';
 import type { CallOptions } from '../request.js';
 import type { Worker } from '../worker.js';
-import { ExposedMemory, PACKED_BYTES, RemoteMemory } from './remote-memory.js';
+import { ExposedMemory, MOST_PACKED_BYTES, RemoteMemory } from './remote-memory.js';
 
 /** The context of the key exchange, apart from the user's tags. */
 const HEAP_CONTEXT = 0xfff0;
@@ -74,7 +74,7 @@ export class SymmetricHeap {
         if (other === rank) return undefined;
         if (endpoint === undefined) throw new MessagingError('MSG_INVALID', `there is no endpoint to rank ${other}`);
         await endpoint.ready(options);
-        const theirs = new Uint8Array(PACKED_BYTES);
+        const theirs = new Uint8Array(MOST_PACKED_BYTES);
         const arrived = worker.recv(id * 2 ** 20 + other, theirs, { ...options, from: endpoint }, HEAP_CONTEXT);
         await worker.send(endpoint, id * 2 ** 20 + rank, packed, options, HEAP_CONTEXT);
         await arrived;

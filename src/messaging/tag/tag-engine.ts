@@ -17,15 +17,16 @@ import { MessagingError } from '../errors.js';
 import type { RingReader } from '../patterns/ring-region.js';
 import type { Payload } from '../payload.js';
 import { protocolAt } from '../protocols/selection.js';
+import { MOST_RAILS } from '../rail.js';
 import { KIND_RECV, KIND_SEND, PENDING, type RequestTable } from '../requests.js';
+import { Announcement, PATH_BYTES, rtsFlags } from '../transfer/announcement.js';
 import {
   EAGER,
   INLINE_BYTES,
   PULL,
   RTS,
-  RTS_GET,
+  RTS_PATHS,
   RTS_PIPELINE,
-  RTS_PUT,
   S_BULK,
   S_KIND,
   S_LENGTH,
@@ -42,6 +43,7 @@ import { UnexpectedStore } from './unexpected-store.js';
 const PULLED = 1;
 /** Messages taken from one ring in one poll, so that the others get their turn. */
 const BATCH = 64;
+const MOST_PATH_BYTES = (MOST_RAILS - 1) * PATH_BYTES;
 
 /** A message found by `probe`. */
 export interface Probed {
@@ -60,8 +62,10 @@ export class TagEngine {
   readonly #posted = new PostedReceives();
   readonly #unexpected = new UnexpectedMessages();
   readonly #stuck = new Set<Endpoint>();
-  readonly #f64 = new Float64Array(3);
-  readonly #words = new Int32Array(this.#f64.buffer);
+  /** What the announcement under way says. */
+  readonly announcement: Announcement = new Announcement();
+  /** Words 4 and on of an offer. */
+  readonly #words = new Int32Array(8);
 
   constructor(worker: Worker, requests: RequestTable, maxBytes: number, maxCount: number) {
     this.#worker = worker;
@@ -165,25 +169,15 @@ export class TagEngine {
     const requests = this.#requests;
     const payload = requests.payload[index] as Payload;
     const ring = endpoint.messagesOut;
-    const slot = offered ? 0 : ring.reserve();
+    const slot = offered ? 0 : endpoint.ports.length > 1 ? ring.reserveBulk(MOST_PATH_BYTES) : ring.reserve();
     if (slot < 0) return false;
-    let flags = 0;
-    this.#f64[0] = 0;
-    this.#words[4] = 0;
-    const name = payload.pieces === undefined ? protocolAt(endpoint.ranges, payload.length) : 'rndv-am';
-    if (name !== 'rndv-am' && payload.length > 0 && this.#worker.rendezvous.pin(index, payload)) {
-      flags = name === 'rndv-put' ? RTS_PUT : name === 'rndv-pipeline' ? RTS_GET | RTS_PIPELINE : RTS_GET;
-      const region = payload.region;
-      if (region !== undefined) {
-        this.#f64[0] = region.addr + payload.regionOffset;
-        this.#words[4] = region.rkey;
-      }
-    }
-    this.#f64[1] = payload.length;
-    this.#words[5] = requests.handle(index);
-    const kind = RTS | (flags << 8) | (requests.context[index] << 16);
+    const { announcement } = this;
+    this.#describe(endpoint, index, payload);
+    const kind = RTS | (announcement.flags << 8) | (requests.context[index] << 16);
     if (offered) {
-      endpoint.control(kind, requests.tagLo[index], requests.tagHi[index], [0, 0, ...this.#words.subarray(0, 6)]);
+      announcement.paths = 1; // the slot is all there is
+      announcement.write(this.#words, 2);
+      endpoint.control(kind & ~(RTS_PATHS << 8), requests.tagLo[index], requests.tagHi[index], this.#words);
       return true;
     }
     const i32 = ring.i32;
@@ -191,10 +185,30 @@ export class TagEngine {
     i32[slot + S_TAG_LO] = requests.tagLo[index];
     i32[slot + S_TAG_HI] = requests.tagHi[index];
     i32[slot + S_LENGTH] = 0;
-    for (let w = 0; w < 6; w++) i32[slot + S_PAYLOAD + w] = this.#words[w];
+    announcement.write(i32, slot + S_PAYLOAD);
+    if (announcement.paths > 1) {
+      i32[slot + S_LENGTH] = announcement.pathBytes;
+      i32[slot + S_BULK] = ring.bulkOffset;
+      announcement.writePaths(ring.u8, ring.bulkAt + ring.bulkOffset);
+    }
     ring.publish(slot);
     endpoint.announce();
     return true;
+  }
+
+  /** Fills the announcement for a send that goes by rendezvous. */
+  #describe(endpoint: Endpoint, index: number, payload: Payload): void {
+    const name = payload.pieces === undefined ? protocolAt(endpoint.ranges, payload.length) : 'rndv-am';
+    let flags = 0;
+    let paths = 1;
+    if (name !== 'rndv-am' && payload.length > 0 && this.#worker.rendezvous.pin(endpoint, index, payload)) {
+      flags = rtsFlags(name);
+      if (flags & RTS_PIPELINE && endpoint.ports.length > 1) {
+        paths = endpoint.ports.length;
+        flags |= RTS_PATHS;
+      }
+    }
+    this.announcement.describe(payload, this.#requests.handle(index), flags, endpoint.ports, paths);
   }
 
   // ---- receiving ----
@@ -231,8 +245,9 @@ export class TagEngine {
     const endpoint = this.#worker.endpoints[store.endpoint[kept]];
     requests.source[index] = endpoint.source;
     if (store.isRendezvous[kept] === 1) {
-      const { address, rkey, sender, flags, length } = store;
-      this.#worker.rendezvous.begin(endpoint, index, address[kept], rkey[kept], length[kept], sender[kept], flags[kept]);
+      const paths = store.paths[kept] as Float64Array;
+      this.announcement.restore(paths, store.length[kept], store.sender[kept], store.flags[kept]);
+      this.#worker.rendezvous.begin(endpoint, index, this.announcement);
     } else {
       const payload = requests.payload[index] as Payload;
       store.copyOut(kept, payload);
@@ -301,13 +316,13 @@ export class TagEngine {
     if (eager) {
       store.fill(kept, reader.u8, this.#payloadAt(reader, slot, length));
     } else {
-      this.#readRts(i32, slot);
+      const { announcement } = this;
+      this.#readRts(reader, slot);
       store.isRendezvous[kept] = 1;
-      store.address[kept] = this.#f64[0];
-      store.length[kept] = this.#f64[1];
-      store.rkey[kept] = this.#words[4];
-      store.sender[kept] = this.#words[5];
-      store.flags[kept] = (kind >>> 8) & 0xff;
+      store.paths[kept] = announcement.save();
+      store.length[kept] = announcement.length;
+      store.sender[kept] = announcement.sender;
+      store.flags[kept] = announcement.flags;
     }
     this.#unexpected.add(context, lo, hi, endpoint.source, kept);
     return true;
@@ -317,8 +332,13 @@ export class TagEngine {
     return length <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : reader.bulkAt + reader.i32[slot + S_BULK];
   }
 
-  #readRts(i32: Int32Array, slot: number): void {
-    for (let w = 0; w < 6; w++) this.#words[w] = i32[slot + S_PAYLOAD + w];
+  #readRts(reader: RingReader, slot: number): void {
+    const { i32 } = reader;
+    const flags = (i32[slot + S_KIND] >>> 8) & 0xff;
+    this.announcement.read(i32, slot + S_PAYLOAD, flags);
+    if (flags & RTS_PATHS) {
+      this.announcement.readPaths(reader.u8, reader.bulkAt + i32[slot + S_BULK], i32[slot + S_LENGTH]);
+    }
   }
 
   /** A message in a ring goes to a receive. */
@@ -330,9 +350,8 @@ export class TagEngine {
     requests.source[index] = endpoint.source;
     requests.aux[index] = -1;
     if ((i32[slot + S_KIND] & 0xff) !== EAGER) {
-      this.#readRts(i32, slot);
-      const flags = (i32[slot + S_KIND] >>> 8) & 0xff;
-      this.#worker.rendezvous.begin(endpoint, index, this.#f64[0], this.#words[4] >>> 0, this.#f64[1], this.#words[5], flags);
+      this.#readRts(reader, slot);
+      this.#worker.rendezvous.begin(endpoint, index, this.announcement);
       return;
     }
     const length = i32[slot + S_LENGTH];

@@ -21,10 +21,10 @@ export class UnexpectedStore {
   /** Endpoint of each row. */
   endpoint = new Int32Array(64);
   length = new Float64Array(64);
-  /** Rendezvous: 1, and where the sender's memory is. */
+  /** 1: only announced. */
   isRendezvous = new Uint8Array(64);
-  address = new Float64Array(64);
-  rkey = new Uint32Array(64);
+  /** Of rendezvous: address and key of the sender's memory, by path. */
+  readonly paths: (Float64Array | undefined)[] = [];
   sender = new Int32Array(64);
   flags = new Int32Array(64);
   #inline = new Int32Array(64 * INLINE_WORDS);
@@ -52,6 +52,7 @@ export class UnexpectedStore {
       if (this.#size === this.endpoint.length) this.#widen();
       row = this.#size++;
       this.#blocks.push(undefined);
+      this.paths.push(undefined);
     }
     this.count++;
     this.endpoint[row] = endpoint;
@@ -88,6 +89,7 @@ export class UnexpectedStore {
   release(row: number): void {
     this.count--;
     if (this.isRendezvous[row] === 0) this.bytes -= this.length[row];
+    this.paths[row] = undefined;
     const block = this.#blocks[row];
     if (block !== undefined) {
       this.#blocks[row] = undefined;
@@ -113,12 +115,8 @@ export class UnexpectedStore {
     };
     this.endpoint = i32(this.endpoint);
     this.length = f64(this.length);
-    this.address = f64(this.address);
     this.sender = i32(this.sender);
     this.flags = i32(this.flags);
-    const keys = new Uint32Array(rows);
-    keys.set(this.rkey);
-    this.rkey = keys;
     const kinds = new Uint8Array(rows);
     kinds.set(this.isRendezvous);
     this.isRendezvous = kinds;

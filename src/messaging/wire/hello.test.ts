@@ -6,6 +6,9 @@ const hello: Hello = {
   mapped: true,
   lanes: 2,
   lane: 1,
+  path: 1,
+  paths: 2,
+  rail: 3,
   slots: 256,
   bulkBytes: 65_536,
   joins: 7,
@@ -24,7 +27,14 @@ const hello: Hello = {
 describe('hello and address', () => {
   it('come back as they were', () => {
     assert.deepEqual(decodeHello(encodeHello(hello)), hello);
-    const address = { provider: 'roce', target: '[fe80::1]:4791/w/1', workerId: '0000000000000001' };
+    const address = {
+      workerId: '0000000000000001',
+      host: '00112233445566ff',
+      devices: [
+        { provider: 'shm', target: 'w/1' },
+        { provider: 'roce', target: '[fe80::1]:4791/w/1' },
+      ],
+    };
     assert.deepEqual(decodeAddress(encodeAddress(address)), address);
   });
 
@@ -35,8 +45,8 @@ describe('hello and address', () => {
   it('carry the version in the first byte, and another version is refused by name', () => {
     const bytes = encodeHello(hello);
     bytes[0] = 9;
-    assert.throws(() => decodeHello(bytes), /version 9, this side speaks 1/);
-    assert.throws(() => decodeAddress(new Uint8Array([2, 0, 0])), /version 2/);
-    assert.throws(() => decodeAddress(new Uint8Array([1, 0, 0])), /no worker address/);
+    assert.throws(() => decodeHello(bytes), /version 9, this side speaks 2/);
+    assert.throws(() => decodeAddress(new Uint8Array([1, 0, 0])), /version 1/);
+    assert.throws(() => decodeAddress(new Uint8Array([2, 1, 0])), /no worker address/);
   });
 });

@@ -6,16 +6,19 @@
  *   hello   0 version | 1 flags (1 mapped ring wanted) | 2 lanes | 3 lane number
  *           4 slots u32 | 8 bulk bytes u32 | 12 token of the endpoint at the other side (lanes after the first) u32 | 16 own token u32
  *           20 ring rkey u32 | 24 ring address f64 | 32 mailbox rkey u32 | 36 credits rkey u32 | 40 mailbox address f64 | 48 credits address f64
- *           56 worker id, 8 bytes | 64 length of service name u8, length of label u8, then both in UTF-8
+ *           56 worker id, 8 bytes | 64 length of service name u8, length of label u8 | 66 path u8 | 67 rail of the sender u8 | 68 paths u8 | 69 0
+ *           then service name and label in UTF-8
  *
- *   address 0 version | 1 length of provider u8 | 2 length of target u8 | 3 zeros | 8 worker id, 8 bytes | then the two texts
+ *   address 0 version | 1 number of devices | 2 zeros | 8 worker id, 8 bytes | 16 host, 8 bytes
+ *           then for each device: length of provider u8, length of target u8, both in UTF-8
  * ```
  */
 
 import { MessagingError } from '../errors.js';
 
-export const WIRE_VERSION = 1;
-const FIXED = 66;
+export const WIRE_VERSION = 2;
+const FIXED = 70;
+const ADDRESS_HEAD = 24;
 /** What a connection request carries at most. */
 const LONGEST = 196;
 
@@ -23,6 +26,12 @@ export interface Hello {
   readonly mapped: boolean;
   readonly lanes: number;
   readonly lane: number;
+  /** Which path of the endpoint this lane is on. */
+  readonly path: number;
+  /** Paths that the initiator plans. */
+  readonly paths: number;
+  /** Number of the sender's device on this path. */
+  readonly rail: number;
   readonly slots: number;
   readonly bulkBytes: number;
   /** The endpoint at the other side that a further lane belongs to. */
@@ -72,6 +81,9 @@ export function encodeHello(hello: Hello): Uint8Array {
   bytes.write(hello.workerId, 56, 'hex');
   bytes[64] = service.length;
   bytes[65] = label.length;
+  bytes[66] = hello.path;
+  bytes[67] = hello.rail;
+  bytes[68] = hello.paths;
   service.copy(bytes, FIXED);
   label.copy(bytes, FIXED + service.length);
   return bytes;
@@ -87,6 +99,9 @@ export function decodeHello(data: Uint8Array): Hello {
     mapped: (bytes[1] & 1) !== 0,
     lanes: bytes[2],
     lane: bytes[3],
+    path: bytes[66],
+    paths: bytes[68],
+    rail: bytes[67],
     slots: bytes.readUInt32LE(4),
     bulkBytes: bytes.readUInt32LE(8),
     joins: bytes.readUInt32LE(12),
@@ -103,36 +118,50 @@ export function decodeHello(data: Uint8Array): Hello {
   };
 }
 
-/** What the blob of `worker.address` says. */
-export interface WorkerAddress {
+/** Where a worker takes connections on one of its devices. */
+export interface DeviceAddress {
   readonly provider: string;
   /** Name, on a network with address and port: see `Listener.target` of the verbs. */
   readonly target: string;
+}
+
+/** What the blob of `worker.address` says. */
+export interface WorkerAddress {
   readonly workerId: string;
+  /** Eight bytes in hexadecimal: equal on one machine. */
+  readonly host: string;
+  /** In the order of the worker's rails. */
+  readonly devices: readonly DeviceAddress[];
 }
 
 export function encodeAddress(address: WorkerAddress): Uint8Array {
-  const texts = [address.provider, address.target].map((text) => Buffer.from(text));
-  const head = Buffer.alloc(16);
+  const head = Buffer.alloc(ADDRESS_HEAD);
   head[0] = WIRE_VERSION;
-  texts.forEach((text, i) => {
-    head[1 + i] = text.length;
-  });
+  head[1] = address.devices.length;
   head.write(address.workerId, 8, 'hex');
-  return new Uint8Array(Buffer.concat([head, ...texts]));
+  head.write(address.host, 16, 'hex');
+  const parts = address.devices.map(({ provider, target }) => {
+    const texts = [provider, target].map((text) => Buffer.from(text));
+    return Buffer.concat([Buffer.from(texts.map((text) => text.length)), ...texts]);
+  });
+  return new Uint8Array(Buffer.concat([head, ...parts]));
 }
 
 /** Throws MSG_REFUSED for another version, MSG_INVALID for something else. */
 export function decodeAddress(data: Uint8Array): WorkerAddress {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   if (bytes.length > 0) refuseVersion(bytes[0], 'worker address');
-  if (bytes.length < 16 || bytes.length < 16 + bytes[1] + bytes[2]) {
+  const devices: DeviceAddress[] = [];
+  let at = ADDRESS_HEAD;
+  for (let i = 0; i < (bytes[1] ?? 0) && at + 2 <= bytes.length; i++) {
+    const middle = at + 2 + bytes[at];
+    const end = middle + bytes[at + 1];
+    if (end > bytes.length) break;
+    devices.push({ provider: bytes.toString('utf8', at + 2, middle), target: bytes.toString('utf8', middle, end) });
+    at = end;
+  }
+  if (bytes.length < ADDRESS_HEAD || devices.length === 0 || devices.length !== bytes[1]) {
     throw new MessagingError('MSG_INVALID', `these ${bytes.length} bytes are no worker address`);
   }
-  const second = 16 + bytes[1];
-  return {
-    provider: bytes.toString('utf8', 16, second),
-    target: bytes.toString('utf8', second, second + bytes[2]),
-    workerId: bytes.toString('hex', 8, 16),
-  };
+  return { workerId: bytes.toString('hex', 8, 16), host: bytes.toString('hex', 16, 24), devices };
 }

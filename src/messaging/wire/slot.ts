@@ -1,7 +1,7 @@
 /**
  * What a slot of a ring carries: the byte table of everything two workers say to each other once they are connected.
  *
- * A slot is 64 bytes, sixteen little-endian 32-bit words. Version 1 of the format; the version travels in the hello (hello.ts).
+ * A slot is 64 bytes, sixteen little-endian 32-bit words. Version 2 of the format; the version travels in the hello (hello.ts).
  *
  * ```
  *   word   0            1                          2         3          4        5            6 .. 15
@@ -16,7 +16,8 @@
  * | ring | kind | words 2, 3 | word 4 | word 5 | payload |
  * |---|---|---|---|---|---|
  * | messages | EAGER | tag | payload bytes | bulk offset | the message |
- * | messages | RTS, ready to send | tag | - | - | 0 address f64, 8 length f64, 16 rkey u32, 20 send request u32 |
+ * | messages | RTS, ready to send | tag | bytes of paths | bulk offset | 0 address f64, 8 length f64, 16 rkey u32, 20 send request u32 |
+ * | | | | | | with flag PATHS, in bulk for each further path: address f64, rkey f64 |
  * | transfers | RTS | tag | - | - | the same: an answer to PULL |
  * | transfers | RTR, ready to receive | send request, receive request | flags (put or data) | rkey | 0 address f64 |
  * | transfers | ATS, acknowledge to sender | send request, status | - | - | - |
@@ -30,6 +31,8 @@
  * | transfers | STREAM_CREDIT | bytes taken since the last one, - | - | - | - |
  * | transfers | CREDIT | there is room in a ring again: wakes a sender | - | - | - |
  * | transfers | PING, PONG | keepalive | - | - | - |
+ * | transfers | HELP, carry from the back | send request, board entry | fragment bytes | rkey | 0 address f64, 8 fragments u32 |
+ * | transfers | HELPED, no more of it | board entry, fragments moved | status | - | - |
  * | transfers | CLOSE, CLOSED | the sender of CLOSE sends no more; CLOSED answers it | - | - | - |
  */
 
@@ -61,6 +64,8 @@ export const PING = 14;
 export const PONG = 15;
 export const CLOSE = 16;
 export const CLOSED = 17;
+export const HELP = 18;
+export const HELPED = 19;
 
 /** Flags of RTS: the sender's memory may be read. */
 export const RTS_GET = 1;
@@ -68,6 +73,12 @@ export const RTS_GET = 1;
 export const RTS_PUT = 2;
 /** The transfer is to be cut into fragments over all lanes. */
 export const RTS_PIPELINE = 4;
+/** The bulk holds where the memory is for the further paths of the endpoint. */
+export const RTS_PATHS = 8;
+/** AM_RTS: how many further paths, in the bits from here on. */
+export const RTS_PATHS_SHIFT = 4;
+/** The flags that say how the data may move. */
+export const RTS_SCHEME = 7;
 /** RTR: write to the address given. Without it the data comes as DATA fragments. */
 export const RTR_PUT = 1;
 

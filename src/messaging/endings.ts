@@ -1,0 +1,171 @@
+/** How endpoints end: a lane that breaks, a peer that dies or falls silent, closing by either side; and what that means for the requests under way. */
+
+import type { Endpoint } from './endpoint.js';
+import { MessagingError, PeerLost } from './errors.js';
+import type { Lane } from './lane.js';
+import type { CallOptions } from './request.js';
+import { KIND_RECV, PENDING } from './requests.js';
+import { CLOSE, PING } from './wire/slot.js';
+import type { WireUp } from './wire-up.js';
+import type { Worker } from './worker.js';
+
+/** How long a closing endpoint waits for the peer's answer; without it the memory of its rings is kept until the peer says that it is done. */
+const CLOSE_ANSWER_MS = 250;
+
+export class Endings {
+  readonly #worker: Worker;
+  readonly #wireUp: WireUp;
+  #keepalive: NodeJS.Timeout | undefined;
+
+  constructor(worker: Worker, wireUp: WireUp) {
+    this.#worker = worker;
+    this.#wireUp = wireUp;
+  }
+
+  /** A lane is gone. The first takes the endpoint with it, a further one only its share. */
+  laneClosed(endpoint: Endpoint, lane: Lane, reason: string): void {
+    if (!lane.alive) return;
+    lane.fail(reason);
+    if (lane.index > 0) return;
+    if (endpoint.state === 'closed' || endpoint.state === 'failed') return;
+    if (endpoint.state === 'closing' || endpoint.closedByPeer) {
+      for (const wake of endpoint.whenClosed.splice(0)) wake();
+      if (endpoint.closedByPeer) this.fail(endpoint, new PeerLost(endpoint.peer, 'an open endpoint', 'it closed the endpoint'));
+      return;
+    }
+    this.fail(endpoint, new PeerLost(endpoint.peer, 'an open endpoint', reason));
+  }
+
+  /** Takes an endpoint out of use and fails everything that depends on it. */
+  fail(endpoint: Endpoint, error: Error): void {
+    if (endpoint.state === 'failed' || endpoint.state === 'closed') return;
+    endpoint.state = 'failed';
+    endpoint.failure = error;
+    this.#retire(endpoint, (index) => {
+      const operation = this.#worker.requests.describe(index);
+      if (!(error instanceof PeerLost)) return error;
+      return new PeerLost(error.peer, operation, error.message);
+    });
+    endpoint.failStream(error);
+    for (const waiter of endpoint.whenReady.splice(0)) waiter.reject(error);
+    for (const wake of endpoint.whenClosed.splice(0)) wake();
+    if (endpoint.ringRegion !== undefined) this.#wireUp.tearDown(endpoint, endpoint.peerIsDone || endpoint.closedByPeer);
+  }
+
+  /** Removes an endpoint from progress and ends its requests. */
+  #retire(endpoint: Endpoint, errorOf: (index: number) => Error): void {
+    const { requests, tags, rendezvous, poller, connections } = this.#worker;
+    const at = poller.live.indexOf(endpoint);
+    if (at >= 0) {
+      poller.live.splice(at, 1);
+      if (!endpoint.mapped) endpoint.port.counted--;
+    }
+    endpoint.ringCompleted(true);
+    tags.forgetStuck(endpoint);
+    this.#worker.forgetProtocols(endpoint);
+    tags.dropRendezvousOf(endpoint);
+    rendezvous.carrier.abandon(endpoint);
+    const orphans = connections.replace(endpoint, poller.live) ? [] : tags.receivesFrom(endpoint.source);
+    for (const index of [...requests.rows().filter((row) => requests.endpoint[row] === endpoint.id), ...orphans]) {
+      rendezvous.unpin(index);
+      if (requests.state[index] === PENDING) requests.fail(index, errorOf(index));
+    }
+    endpoint.pending.length = 0;
+    endpoint.pendingHead = 0;
+    endpoint.transferQueue.length = 0;
+    endpoint.streamQueue.length = 0;
+    endpoint.controls.length = 0;
+    endpoint.waiting = false;
+  }
+
+  /** The peer will send nothing more, and what is still to be sent cannot arrive. */
+  closedByPeer(endpoint: Endpoint): void {
+    const { requests, rendezvous } = this.#worker;
+    for (const index of requests.rows()) {
+      if (requests.endpoint[index] === endpoint.id && requests.kind[index] !== KIND_RECV) {
+        rendezvous.unpin(index);
+        requests.fail(index, new PeerLost(endpoint.peer, requests.describe(index), 'it closed the endpoint'));
+      }
+    }
+    endpoint.pending.length = 0;
+    endpoint.pendingHead = 0;
+    endpoint.failStream(new PeerLost(endpoint.peer, 'a stream', 'it closed the endpoint'));
+  }
+
+  /** See Endpoint.close. */
+  async close(endpoint: Endpoint, options: CallOptions & { force?: boolean }): Promise<void> {
+    const { force = false, timeoutMs = this.#worker.timeoutMs } = options;
+    if (endpoint.state === 'closed' || endpoint.state === 'failed') return;
+    if (endpoint.state === 'idle') {
+      this.#finish(endpoint);
+      return;
+    }
+    if (endpoint.state === 'connecting') await this.#worker.connections.whenReady(endpoint, options).catch(() => undefined);
+    if ((endpoint.state as string) === 'failed') return;
+    if (!force) await this.#drain(endpoint, options);
+    if (endpoint.state !== 'ready') return;
+    endpoint.state = 'closing';
+    endpoint.control(CLOSE, 0, 0);
+    if (!force && !endpoint.closedByPeer) {
+      await this.#worker
+        .waitFor('closing', { timeoutMs: Math.min(CLOSE_ANSWER_MS, timeoutMs) }, (settle) => {
+          endpoint.whenClosed.push(settle);
+        })
+        .catch(() => undefined);
+    }
+    this.#finish(endpoint);
+  }
+
+  /** Waits until everything that was begun on an endpoint is over and the peer has taken it. */
+  async #drain(endpoint: Endpoint, options: CallOptions): Promise<void> {
+    const { requests, poller } = this.#worker;
+    const isQuiet = () => {
+      poller.poll();
+      if (endpoint.state !== 'ready' || endpoint.closedByPeer) return true;
+      const busy = requests.rows().some((index) => requests.endpoint[index] === endpoint.id);
+      return !busy && !endpoint.waiting && endpoint.messagesOut.isDrained && endpoint.transfersOut.isDrained;
+    };
+    const deadline = performance.now() + (options.timeoutMs ?? this.#worker.timeoutMs);
+    while (!isQuiet()) {
+      options.signal?.throwIfAborted();
+      if (performance.now() > deadline) {
+        throw new MessagingError(
+          'MSG_TIMEOUT',
+          `the endpoint to ${endpoint.peer} has unfinished requests, or messages that the peer has not taken: close it with force`,
+        );
+      }
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  }
+
+  #finish(endpoint: Endpoint): void {
+    if (endpoint.state === 'failed' || endpoint.state === 'closed') return;
+    endpoint.state = 'closed';
+    this.#retire(endpoint, () => new MessagingError('MSG_CLOSED', `the endpoint to ${endpoint.peer} was closed`));
+    if (endpoint.ringRegion !== undefined) this.#wireUp.tearDown(endpoint, endpoint.peerIsDone || endpoint.closedByPeer);
+  }
+
+  /** Asks peers whose death their device does not notice for a sign of life. */
+  keepAlive(): void {
+    const { poller, options } = this.#worker;
+    const limit = options.keepaliveMs ?? 10_000;
+    poller.isTiming = true;
+    this.#keepalive ??= setInterval(() => {
+      const now = performance.now();
+      for (const endpoint of [...poller.live]) {
+        if (endpoint.port.rail.device.capabilities.peerDeath) continue;
+        if (now - endpoint.lastHeard > limit) {
+          this.fail(endpoint, new PeerLost(endpoint.peer, 'an open endpoint', `nothing was heard for ${limit} ms`));
+        } else {
+          endpoint.control(PING, 0, 0);
+        }
+      }
+    }, limit / 4).unref();
+  }
+
+  /** The worker closes. */
+  stop(): void {
+    clearInterval(this.#keepalive);
+    this.#wireUp.close();
+  }
+}

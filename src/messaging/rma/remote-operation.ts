@@ -1,0 +1,71 @@
+/** Puts and gets under way, as objects that are used again: beginning one allocates nothing. */
+
+import type { Endpoint, RemoteStart } from '../endpoint.js';
+import { PeerLost } from '../errors.js';
+import type { Lane, Posted } from '../lane.js';
+import type { Payload } from '../payload.js';
+import type { Worker } from '../worker.js';
+
+/** One put or get. */
+class RemoteOperation implements Posted, RemoteStart {
+  readonly #worker: Worker;
+  readonly #spare: RemoteOperation[];
+  #endpoint!: Endpoint;
+  #payload: Payload | undefined;
+  #request = 0;
+  #isPut = false;
+  #address = 0;
+  #rkey = 0;
+
+  constructor(worker: Worker, spare: RemoteOperation[]) {
+    this.#worker = worker;
+    this.#spare = spare;
+  }
+
+  prepare(endpoint: Endpoint, request: number, payload: Payload, isPut: boolean, address: number, rkey: number): void {
+    this.#endpoint = endpoint;
+    this.#request = request;
+    this.#payload = payload;
+    this.#isPut = isPut;
+    this.#address = address;
+    this.#rkey = rkey;
+  }
+
+  begin(): void {
+    this.#endpoint.lanes[0].submit(this);
+  }
+
+  post(lane: Lane, id: number): void {
+    const payload = this.#payload as Payload;
+    const local = payload.registrations[lane.port.index] as NonNullable<Payload['registrations'][0]>;
+    lane.move(!this.#isPut, local, payload.offsetIn(local), payload.length, id, this.#address, this.#rkey);
+  }
+
+  done(_: Lane, status: number, words: string): void {
+    const { requests, rendezvous } = this.#worker;
+    const endpoint = this.#endpoint;
+    const index = requests.find(this.#request);
+    const isPut = this.#isPut;
+    this.#payload = undefined;
+    this.#spare.push(this);
+    if (index >= 0) {
+      rendezvous.unpin(index);
+      if (status === 0) requests.complete(index);
+      else requests.fail(index, new PeerLost(endpoint.peer, isPut ? 'put' : 'get', words));
+    }
+    endpoint.endRemote();
+  }
+}
+
+export class RemoteOperations {
+  readonly #worker: Worker;
+  readonly #spare: RemoteOperation[] = [];
+
+  constructor(worker: Worker) {
+    this.#worker = worker;
+  }
+
+  take(): RemoteOperation {
+    return this.#spare.pop() ?? new RemoteOperation(this.#worker, this.#spare);
+  }
+}

@@ -1,0 +1,304 @@
+/**
+ * Rendezvous: what happens between an announcement (RTS) and its end. The schemes are drawn in protocols/rndv-*.ts; this carries them out.
+ *
+ * The sender says which scheme it would like; the receiver decides, because it knows its own memory: pieces can only take DATA fragments. Bytes that go by
+ * READ or WRITE are moved by the carrier.
+ */
+
+import type { Endpoint } from '../endpoint.js';
+import { MessagingError, PeerLost } from '../errors.js';
+import type { Payload } from '../payload.js';
+import { PENDING, type RequestTable } from '../requests.js';
+import {
+  ATP,
+  ATS,
+  DATA,
+  DATA_HEAD_BYTES,
+  HELPED,
+  RTR,
+  RTR_PUT,
+  RTS_GET,
+  RTS_PIPELINE,
+  RTS_PUT,
+  S_BULK,
+  S_KIND,
+  S_LENGTH,
+  S_PAYLOAD,
+  S_TAG_HI,
+  S_TAG_LO,
+} from '../wire/slot.js';
+import type { Worker } from '../worker.js';
+import type { Announcement } from './announcement.js';
+import { Carrier } from './carrier.js';
+import { MOST_FRAGMENTS } from './claim-board.js';
+import { ROLE_GET, ROLE_HELP, ROLE_PUT, type Transfer } from './transfer.js';
+
+/** Longest single READ or WRITE when nothing is to be split. */
+const LONGEST = 1 << 30;
+/** Where a CPU copies, it does so in pieces of this size: poll stays short, and both sides find something to do. */
+const COPY_BYTES = 256 << 10;
+
+const STATUS_OK = 0;
+const STATUS_FAILED = 1;
+
+export class Rendezvous {
+  readonly carrier: Carrier = new Carrier();
+  readonly #worker: Worker;
+  readonly #requests: RequestTable;
+  readonly #f64 = new Float64Array(1);
+  readonly #head = new Uint8Array(this.#f64.buffer);
+  readonly #words = new Int32Array(this.#f64.buffer);
+  readonly #more = new Int32Array(4);
+
+  constructor(worker: Worker, requests: RequestTable) {
+    this.#worker = worker;
+    this.#requests = requests;
+    this.carrier.ended = (transfer, failure) => this.#ended(transfer, failure);
+  }
+
+  /** Registers the memory of a request with the devices of an endpoint, for as long as the request lasts. False when it cannot be registered. */
+  pin(endpoint: Endpoint, index: number, payload: Payload): boolean {
+    if (this.#requests.pinned[index] !== 0) return true;
+    const { ports } = endpoint;
+    let mask = 0;
+    for (let path = 0; path < ports.length; path++) {
+      const port = ports[path];
+      if (mask & (1 << port.index)) continue;
+      const cache = port.rail.registrations;
+      const known = payload.registrations[port.index];
+      if (known?.live && known.cache === cache) {
+        cache.use(known);
+      } else {
+        try {
+          payload.registrations[port.index] = cache.acquire(payload.bytes);
+        } catch {
+          this.#release(payload, mask); // WebAssembly or resizable memory: it goes in fragments
+          return false;
+        }
+      }
+      mask |= 1 << port.index;
+    }
+    this.#requests.pinned[index] = mask;
+    return true;
+  }
+
+  unpin(index: number): void {
+    const mask = this.#requests.pinned[index];
+    if (mask === 0) return;
+    this.#requests.pinned[index] = 0;
+    this.#release(this.#requests.payload[index] as Payload, mask);
+  }
+
+  #release(payload: Payload, mask: number): void {
+    for (let rail = 0; mask >> rail !== 0; rail++) {
+      const registration = (mask >> rail) & 1 ? payload.registrations[rail] : undefined;
+      if (registration !== undefined) registration.cache.release(registration);
+    }
+  }
+
+  /** The receiver's part begins: a receive has met an announcement. */
+  begin(endpoint: Endpoint, index: number, announced: Announcement): void {
+    const { length, sender, flags } = announced;
+    const requests = this.#requests;
+    const payload = requests.payload[index] as Payload;
+    requests.endpoint[index] = endpoint.id;
+    requests.length[index] = length;
+    requests.aux[index] = -1;
+    if (endpoint.state === 'failed' || endpoint.state === 'closed') {
+      requests.fail(index, new PeerLost(endpoint.peer, requests.describe(index), 'the data was still at the sender'));
+      return;
+    }
+    if (length > payload.length) {
+      endpoint.control(ATS, sender, STATUS_OK);
+      requests.fail(
+        index,
+        new MessagingError(
+          'MSG_TRUNCATED',
+          `the message has ${length} bytes, the receive buffer ${payload.length}: receive into a larger one, or probe first`,
+        ),
+      );
+      return;
+    }
+    if (length === 0) {
+      endpoint.control(ATS, sender, STATUS_OK);
+      requests.complete(index);
+      return;
+    }
+    const direct = payload.pieces === undefined && (flags & (RTS_GET | RTS_PUT)) !== 0 && this.pin(endpoint, index, payload);
+    if (direct && flags & RTS_GET) {
+      const transfer = this.#transfer(endpoint, payload, ROLE_GET, length, (flags & RTS_PIPELINE) !== 0);
+      transfer.request = requests.handle(index);
+      transfer.peerRequest = sender;
+      transfer.paths = Math.min(announced.paths, endpoint.ports.length);
+      transfer.addresses.set(announced.addresses);
+      transfer.rkeys.set(announced.rkeys);
+      this.carrier.begin(transfer);
+      return;
+    }
+    if (direct) {
+      const registration = payload.registrations[endpoint.port.index] as NonNullable<Payload['registrations'][0]>;
+      this.#f64[0] = registration.region.addr + payload.offsetIn(registration);
+      const more = this.#more;
+      more[0] = 0;
+      more[1] = registration.region.rkey;
+      more[2] = this.#words[0];
+      more[3] = this.#words[1];
+      endpoint.control(RTR | (RTR_PUT << 8), sender, requests.handle(index), more);
+      return;
+    }
+    endpoint.control(RTR, sender, requests.handle(index));
+  }
+
+  /** The sender's part goes on: the receiver is ready. */
+  onRtr(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+    const requests = this.#requests;
+    const index = requests.find(i32[slot + S_TAG_LO]);
+    const receiver = i32[slot + S_TAG_LO + 1];
+    this.#worker.tags.offerResolved(endpoint, i32[slot + S_TAG_LO]);
+    if (index < 0) {
+      endpoint.control(ATP, receiver, STATUS_FAILED);
+      return;
+    }
+    const payload = requests.payload[index] as Payload;
+    if (((i32[slot + S_KIND] >>> 8) & RTR_PUT) === 0) {
+      requests.aux[index] = receiver;
+      endpoint.transferQueue.push(requests.handle(index));
+      endpoint.waiting = true;
+      return;
+    }
+    const rkey = i32[slot + S_BULK] >>> 0;
+    this.#words[0] = i32[slot + S_BULK + 1];
+    this.#words[1] = i32[slot + S_BULK + 2];
+    const split = endpoint.lanes.length > 1 && payload.length >= this.#worker.fragmentBytes;
+    const transfer = this.#transfer(endpoint, payload, ROLE_PUT, payload.length, split);
+    transfer.request = requests.handle(index);
+    transfer.peerRequest = receiver;
+    transfer.addresses[0] = this.#f64[0];
+    transfer.rkeys[0] = rkey;
+    this.carrier.begin(transfer);
+  }
+
+  #transfer(endpoint: Endpoint, payload: Payload, role: number, length: number, split: boolean): Transfer {
+    const transfer = this.carrier.take();
+    let fragment = LONGEST;
+    if (split) fragment = this.#worker.fragmentBytes;
+    else if (endpoint.mapped) fragment = Math.max(COPY_BYTES, Math.ceil(length / MOST_FRAGMENTS));
+    transfer.reset(endpoint, payload, role, length, fragment);
+    transfer.isSplit = split;
+    return transfer;
+  }
+
+  /** All bytes of a transfer have moved, or cannot. */
+  #ended(transfer: Transfer, failure: string | undefined): void {
+    const requests = this.#requests;
+    const endpoint = transfer.endpoint as Endpoint;
+    const isGet = transfer.role === ROLE_GET;
+    endpoint.control(isGet ? ATS : ATP, transfer.peerRequest, failure === undefined ? STATUS_OK : STATUS_FAILED);
+    const index = requests.find(transfer.request);
+    if (index < 0) return;
+    this.unpin(index);
+    if (failure === undefined) {
+      requests.complete(index);
+      return;
+    }
+    const operation = isGet ? 'a rendezvous read' : 'a rendezvous write';
+    requests.fail(index, new PeerLost(endpoint.peer, `${operation} of ${transfer.length} bytes`, failure));
+  }
+
+  /** The receiver asks this sender to carry fragments from the back. */
+  onHelp(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+    const requests = this.#requests;
+    const handle = i32[slot + S_TAG_LO];
+    const entry = i32[slot + S_TAG_HI];
+    const index = requests.find(handle);
+    const payload = index < 0 ? undefined : requests.payload[index];
+    if (payload === undefined || endpoint.boardOut === undefined || requests.pinned[index] === 0) {
+      this.#more.fill(0);
+      endpoint.control(HELPED, entry, 0, this.#more);
+      return;
+    }
+    this.#words[0] = i32[slot + S_PAYLOAD];
+    this.#words[1] = i32[slot + S_PAYLOAD + 1];
+    const transfer = this.carrier.take();
+    transfer.reset(endpoint, payload, ROLE_HELP, payload.length, i32[slot + S_LENGTH]);
+    transfer.request = handle;
+    transfer.entry = entry;
+    transfer.addresses[0] = this.#f64[0];
+    transfer.rkeys[0] = i32[slot + S_BULK] >>> 0;
+    this.carrier.begin(transfer);
+  }
+
+  /** The sender carries no more of a transfer. */
+  onHelped(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+    this.carrier.helped(endpoint, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], i32[slot + S_LENGTH] !== 0);
+  }
+
+  /** The receiver has read everything, or failed. */
+  onAts(endpoint: Endpoint, handle: number, status: number): void {
+    this.#worker.tags.offerResolved(endpoint, handle);
+    const index = this.#requests.find(handle);
+    if (index < 0) return;
+    this.unpin(index);
+    if (status === STATUS_OK) this.#requests.complete(index);
+    else this.#requests.fail(index, this.#remoteFailure(endpoint, index));
+  }
+
+  /** The sender has written everything, or failed. */
+  onAtp(endpoint: Endpoint, handle: number, status: number): void {
+    const index = this.#requests.find(handle);
+    if (index < 0) return;
+    this.unpin(index);
+    if (status === STATUS_OK) this.#requests.complete(index);
+    else this.#requests.fail(index, this.#remoteFailure(endpoint, index));
+  }
+
+  #remoteFailure(endpoint: Endpoint, index: number): MessagingError {
+    return new MessagingError(
+      'MSG_REMOTE',
+      `${endpoint.peer} could not carry out its part of ${this.#requests.describe(index)}: its own error says why`,
+    );
+  }
+
+  /** Sends fragments of a request through the ring. True when all of it is there. */
+  advanceData(endpoint: Endpoint, index: number): boolean {
+    const requests = this.#requests;
+    const payload = requests.payload[index] as Payload;
+    const ring = endpoint.transfersOut;
+    const longest = ring.bulkBytes >> 2;
+    while (requests.moved[index] < payload.length) {
+      const offset = requests.moved[index];
+      const count = Math.min(longest - DATA_HEAD_BYTES, payload.length - offset);
+      const slot = ring.reserveBulk(count + DATA_HEAD_BYTES);
+      if (slot < 0) return false;
+      const at = ring.bulkAt + ring.bulkOffset;
+      this.#f64[0] = offset;
+      for (let b = 0; b < DATA_HEAD_BYTES; b++) ring.u8[at + b] = this.#head[b];
+      payload.pack(offset, count, ring.u8, at + DATA_HEAD_BYTES);
+      ring.i32[slot + S_KIND] = DATA;
+      ring.i32[slot + S_TAG_LO] = requests.aux[index];
+      ring.i32[slot + S_LENGTH] = count + DATA_HEAD_BYTES;
+      ring.i32[slot + S_BULK] = ring.bulkOffset;
+      ring.publish(slot);
+      endpoint.announce();
+      requests.moved[index] = offset + count;
+    }
+    this.unpin(index);
+    requests.complete(index);
+    return true;
+  }
+
+  /** A fragment came. */
+  onData(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+    const requests = this.#requests;
+    const index = requests.find(i32[slot + S_TAG_LO]);
+    if (index < 0) return;
+    const payload = requests.payload[index] as Payload;
+    const { u8, bulkAt } = endpoint.transfersIn;
+    const at = bulkAt + i32[slot + S_BULK];
+    const count = i32[slot + S_LENGTH] - DATA_HEAD_BYTES;
+    for (let b = 0; b < DATA_HEAD_BYTES; b++) this.#head[b] = u8[at + b];
+    payload.unpack(this.#f64[0], count, u8, at + DATA_HEAD_BYTES);
+    requests.moved[index] += count;
+    if (requests.moved[index] === requests.length[index] && requests.state[index] === PENDING) requests.complete(index);
+  }
+}
