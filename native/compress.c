@@ -84,8 +84,9 @@ WIDEST void f16_encode(float *restrict x, uint16_t *restrict out, size_t n) {
   }
 }
 
-WIDEST void f16_decode(const uint16_t *restrict in, float *restrict y, size_t n, float factor) {
-  for (size_t i = 0; i < n; i++) y[i] = float_of_half(in[i]) * factor;
+WIDEST void f16_decode(const uint16_t *restrict in, float *restrict y, size_t n, int add) {
+  if (add) for (size_t i = 0; i < n; i++) y[i] += float_of_half(in[i]);
+  else for (size_t i = 0; i < n; i++) y[i] = float_of_half(in[i]);
 }
 
 WIDEST void bf16_encode(float *restrict x, uint16_t *restrict out, size_t n) {
@@ -95,8 +96,9 @@ WIDEST void bf16_encode(float *restrict x, uint16_t *restrict out, size_t n) {
   }
 }
 
-WIDEST void bf16_decode(const uint16_t *restrict in, float *restrict y, size_t n, float factor) {
-  for (size_t i = 0; i < n; i++) y[i] = float_of((uint32_t)in[i] << 16) * factor;
+WIDEST void bf16_decode(const uint16_t *restrict in, float *restrict y, size_t n, int add) {
+  if (add) for (size_t i = 0; i < n; i++) y[i] += float_of((uint32_t)in[i] << 16);
+  else for (size_t i = 0; i < n; i++) y[i] = float_of((uint32_t)in[i] << 16);
 }
 
 /* ---- 8 bits ---- */
@@ -121,8 +123,9 @@ WIDEST void int8_encode(float *restrict x, int8_t *restrict out, size_t n, float
   }
 }
 
-WIDEST void int8_decode(const int8_t *restrict in, float *restrict y, size_t n, float unit) {
-  for (size_t i = 0; i < n; i++) y[i] = (float)in[i] * unit;
+WIDEST void int8_decode(const int8_t *restrict in, float *restrict y, size_t n, float unit, int add) {
+  if (add) for (size_t i = 0; i < n; i++) y[i] += (float)in[i] * unit;
+  else for (size_t i = 0; i < n; i++) y[i] = (float)in[i] * unit;
 }
 
 /* ---- 1 bit ---- */
@@ -145,9 +148,16 @@ void one_bit_encode(float *x, uint32_t *bits, size_t n, float means[2]) {
   for (size_t i = 0; i < n; i++) x[i] -= means[bits[i / 32] >> (i % 32) & 1];
 }
 
-void one_bit_add(const uint32_t *bits, const float means[2], float *y, size_t n, float factor) {
-  const float steps[2] = {means[0] * factor, means[1] * factor};
-  for (size_t i = 0; i < n; i++) y[i] += steps[bits[i / 32] >> (i % 32) & 1];
+WIDEST void one_bit_decode(const uint32_t *restrict bits, const float means[2], float *restrict y, size_t n, int add) {
+  const float below = means[0], above = means[1];
+  for (size_t from = 0; from < n; from += 32) {
+    const size_t length = n - from < 32 ? n - from : 32;
+    const uint32_t word = bits[from / 32];
+    for (size_t i = 0; i < length; i++) {
+      const float value = word >> i & 1 ? above : below;
+      y[from + i] = add ? y[from + i] + value : value;
+    }
+  }
 }
 
 /* ---- few of many ---- */
@@ -205,10 +215,10 @@ size_t threshold_select(float *x, size_t n, float limit, size_t most, uint32_t *
   return count;
 }
 
-int sparse_add(const uint32_t *index, const float *value, size_t k, float *y, size_t n, float factor) {
+int sparse_add(const uint32_t *index, const float *value, size_t k, float *y, size_t n) {
   for (size_t i = 0; i < k; i++) {
     if (index[i] >= n) return 1;
-    y[index[i]] += factor * value[i];
+    y[index[i]] += value[i];
   }
   return 0;
 }
@@ -236,9 +246,9 @@ void random_k_encode(float *x, size_t n, size_t k, uint32_t seed, uint32_t step,
   }
 }
 
-void random_k_decode(const float *value, size_t k, uint32_t seed, uint32_t step, float *y, size_t n, float factor) {
+void random_k_decode(const float *value, size_t k, uint32_t seed, uint32_t step, float *y, size_t n) {
   memset(y, 0, n * sizeof *y);
-  for (size_t s = 0; s < k; s++) y[chosen(n, k, s, seed, step)] = value[s] * factor;
+  for (size_t s = 0; s < k; s++) y[chosen(n, k, s, seed, step)] = value[s];
 }
 
 /* ---- low rank ---- */
@@ -276,13 +286,13 @@ int compress_call(double *call) {
       f16_encode(AT(0), AT(1), SIZE(2));
       return 0;
     case COMPRESS_F16_DECODE:
-      f16_decode(AT(0), AT(1), SIZE(2), FLOAT(3));
+      f16_decode(AT(0), AT(1), SIZE(2), (int)a[3]);
       return 0;
     case COMPRESS_BF16_ENCODE:
       bf16_encode(AT(0), AT(1), SIZE(2));
       return 0;
     case COMPRESS_BF16_DECODE:
-      bf16_decode(AT(0), AT(1), SIZE(2), FLOAT(3));
+      bf16_decode(AT(0), AT(1), SIZE(2), (int)a[3]);
       return 0;
     case COMPRESS_ABS_MAX:
       a[0] = abs_max(AT(0), SIZE(1));
@@ -291,13 +301,13 @@ int compress_call(double *call) {
       int8_encode(AT(0), AT(1), SIZE(2), FLOAT(3), (int)a[4]);
       return 0;
     case COMPRESS_INT8_DECODE:
-      int8_decode(AT(0), AT(1), SIZE(2), FLOAT(3));
+      int8_decode(AT(0), AT(1), SIZE(2), FLOAT(3), (int)a[4]);
       return 0;
     case COMPRESS_ONE_BIT_ENCODE:
       one_bit_encode(AT(0), AT(1), SIZE(2), AT(3));
       return 0;
-    case COMPRESS_ONE_BIT_ADD:
-      one_bit_add(AT(0), AT(1), AT(2), SIZE(3), FLOAT(4));
+    case COMPRESS_ONE_BIT_DECODE:
+      one_bit_decode(AT(0), AT(1), AT(2), SIZE(3), (int)a[4]);
       return 0;
     case COMPRESS_TOP_K:
       top_k(AT(0), SIZE(1), SIZE(2), AT(3), AT(4));
@@ -306,13 +316,13 @@ int compress_call(double *call) {
       a[0] = (double)threshold_select(AT(0), SIZE(1), FLOAT(2), SIZE(3), AT(4), AT(5));
       return 0;
     case COMPRESS_SPARSE_ADD:
-      a[0] = sparse_add(AT(0), AT(1), SIZE(2), AT(3), SIZE(4), FLOAT(5));
+      a[0] = sparse_add(AT(0), AT(1), SIZE(2), AT(3), SIZE(4));
       return 0;
     case COMPRESS_RANDOM_K_ENCODE:
       random_k_encode(AT(0), SIZE(1), SIZE(2), WORD(3), WORD(4), AT(5));
       return 0;
     case COMPRESS_RANDOM_K_DECODE:
-      random_k_decode(AT(0), SIZE(1), WORD(2), WORD(3), AT(4), SIZE(5), FLOAT(6));
+      random_k_decode(AT(0), SIZE(1), WORD(2), WORD(3), AT(4), SIZE(5));
       return 0;
     case COMPRESS_ORTHONORMALIZE:
       orthonormalize(AT(0), SIZE(1), SIZE(2));

@@ -4,7 +4,7 @@
  *
  * Encoders work in place: afterwards `x` holds what the encoding could not express, so that encoded + x is what x was.
  */
-import { addressOf, result, run } from '../../nn/kernels.js';
+import { addressOf, KERNEL as NN, result, run } from '../../nn/kernels.js';
 
 const KERNEL = {
   weightedSum: 64,
@@ -16,7 +16,7 @@ const KERNEL = {
   int8Encode: 70,
   int8Decode: 71,
   oneBitEncode: 72,
-  oneBitAdd: 73,
+  oneBitDecode: 73,
   topK: 74,
   threshold: 75,
   sparseAdd: 76,
@@ -37,9 +37,9 @@ export function f16Encode(x: Float32Array, out: Uint16Array): void {
   run(KERNEL.f16Encode, addressOf(x), addressOf(out), x.length);
 }
 
-/** y = factor * halves */
-export function f16Decode(halves: Uint16Array, y: Float32Array, factor: number): void {
-  run(KERNEL.f16Decode, addressOf(halves), addressOf(y), y.length, factor);
+/** y = halves, or y += halves */
+export function f16Decode(halves: Uint16Array, y: Float32Array, add: boolean): void {
+  run(KERNEL.f16Decode, addressOf(halves), addressOf(y), y.length, add ? 1 : 0);
 }
 
 /** bfloat16, to nearest, ties to even. */
@@ -47,9 +47,9 @@ export function bf16Encode(x: Float32Array, out: Uint16Array): void {
   run(KERNEL.bf16Encode, addressOf(x), addressOf(out), x.length);
 }
 
-/** y = factor * halves */
-export function bf16Decode(halves: Uint16Array, y: Float32Array, factor: number): void {
-  run(KERNEL.bf16Decode, addressOf(halves), addressOf(y), y.length, factor);
+/** y = halves, or y += halves */
+export function bf16Decode(halves: Uint16Array, y: Float32Array, add: boolean): void {
+  run(KERNEL.bf16Decode, addressOf(halves), addressOf(y), y.length, add ? 1 : 0);
 }
 
 /** The greatest magnitude; 0 of nothing. */
@@ -63,9 +63,9 @@ export function int8Encode(x: Float32Array, out: Int8Array, unit: number): void 
   run(KERNEL.int8Encode, addressOf(x), addressOf(out), x.length, unit, 127);
 }
 
-/** y = unit * bytes */
-export function int8Decode(bytes: Int8Array, y: Float32Array, unit: number): void {
-  run(KERNEL.int8Decode, addressOf(bytes), addressOf(y), y.length, unit);
+/** y = unit * bytes, or y += unit * bytes */
+export function int8Decode(bytes: Int8Array, y: Float32Array, unit: number, add: boolean): void {
+  run(KERNEL.int8Decode, addressOf(bytes), addressOf(y), y.length, unit, add ? 1 : 0);
 }
 
 /** Bit i says x[i] >= 0; `means` become those of the numbers below 0 and of the others. */
@@ -73,9 +73,9 @@ export function oneBitEncode(x: Float32Array, bits: Uint32Array, means: Float32A
   run(KERNEL.oneBitEncode, addressOf(x), addressOf(bits), x.length, addressOf(means));
 }
 
-/** y += factor * means[bit] */
-export function oneBitAdd(bits: Uint32Array, means: Float32Array, y: Float32Array, factor: number): void {
-  run(KERNEL.oneBitAdd, addressOf(bits), addressOf(means), addressOf(y), y.length, factor);
+/** y = means[bit], or y += means[bit] */
+export function oneBitDecode(bits: Uint32Array, means: Float32Array, y: Float32Array, add: boolean): void {
+  run(KERNEL.oneBitDecode, addressOf(bits), addressOf(means), addressOf(y), y.length, add ? 1 : 0);
 }
 
 /** The numbers of the greatest magnitude, as many as `index` has room for (at most x.length), by ascending index. */
@@ -89,9 +89,9 @@ export function thresholdSelect(x: Float32Array, limit: number, index: Uint32Arr
   return result(0);
 }
 
-/** y[index] += factor * value. Throws a RangeError for an index outside y: what came is no encoding of y. */
-export function sparseAdd(index: Uint32Array, value: Float32Array, y: Float32Array, factor: number): void {
-  run(KERNEL.sparseAdd, addressOf(index), addressOf(value), index.length, addressOf(y), y.length, factor);
+/** y[index] += value. Throws a RangeError for an index outside y: what came is no encoding of y. */
+export function sparseAdd(index: Uint32Array, value: Float32Array, y: Float32Array): void {
+  run(KERNEL.sparseAdd, addressOf(index), addressOf(value), index.length, addressOf(y), y.length);
   if (result(0) !== 0) throw new RangeError(`a sparse gradient names an element outside the ${y.length} that there are`);
 }
 
@@ -100,12 +100,32 @@ export function randomKEncode(x: Float32Array, value: Float32Array, seed: number
   run(KERNEL.randomKEncode, addressOf(x), x.length, value.length, seed, step, addressOf(value));
 }
 
-/** y = 0, and factor * value where `randomKEncode` with this seed and step took from. */
-export function randomKDecode(value: Float32Array, y: Float32Array, seed: number, step: number, factor: number): void {
-  run(KERNEL.randomKDecode, addressOf(value), value.length, seed, step, addressOf(y), y.length, factor);
+/** y = 0, and value where `randomKEncode` with this seed and step took from. */
+export function randomKDecode(value: Float32Array, y: Float32Array, seed: number, step: number): void {
+  run(KERNEL.randomKDecode, addressOf(value), value.length, seed, step, addressOf(y), y.length);
 }
 
 /** Makes the columns of a row-major matrix orthonormal; one that lay in those before it becomes 0. */
 export function orthonormalize(matrix: Float32Array, rows: number, columns: number): void {
   run(KERNEL.orthonormalize, addressOf(matrix), rows, columns);
+}
+
+/** y += x */
+export function addInto(y: Float32Array, x: Float32Array): void {
+  run(NN.addScaled, addressOf(y), addressOf(x), 1, y.length);
+}
+
+/** c = op(a) op(b), row-major: a is m x k, b is k x n, each before its transposition. */
+export function multiply(
+  a: Float32Array,
+  transposeA: boolean,
+  b: Float32Array,
+  transposeB: boolean,
+  c: Float32Array,
+  [m, n, k]: readonly [number, number, number],
+): void {
+  const strideA = transposeA ? m : k;
+  const strideB = transposeB ? k : n;
+  const [ta, tb] = [transposeA ? 1 : 0, transposeB ? 1 : 0];
+  run(NN.sgemm, ta, tb, m, n, k, 1, addressOf(a), strideA, addressOf(b), strideB, 0, addressOf(c), n);
 }

@@ -1,0 +1,46 @@
+/**
+ * A scheme: how one bucket travels compressed. Three kinds of algebra, three files:
+ *
+ * - gather-scheme.ts: encodings that only their maker can add up (top-k, threshold; all codecs among two ranks): all-gather, everybody adds up.
+ * - two-way-scheme.ts: dense encodings among more than two: each rank adds up its part and encodes the sum (2 n instead of p n bytes).
+ * - random-k-scheme.ts, power-sgd-scheme.ts: encodings whose sum is the encoding of the sum: an all-reduce of few numbers.
+ *
+ * In every scheme what the ranks leave out stays with them: sum over ranks of (gradient + what was left over before) = result + sum of what is left over now.
+ */
+import type { Communicator } from '../../collectives/index.js';
+import type { ParameterRange } from '../../nn/index.js';
+import type { Device } from '../../verbs/index.js';
+import type { Bucket, BucketTimes } from '../gradient-exchange.js';
+
+export interface SchemeContext {
+  readonly communicator: Communicator;
+  readonly device: Device;
+  readonly bucket: Bucket;
+  /** The bucket's part of the gradient: what comes in, and where the sum over all ranks goes. */
+  readonly gradients: Float32Array;
+  /** Tensors in it, counted from its start. */
+  readonly ranges: readonly ParameterRange[];
+  /** Whether what is left out is kept for the next step. */
+  readonly errorFeedback: boolean;
+}
+
+export interface Scheme {
+  /** Encodes, and starts what can go on in the background. */
+  begin(step: number): void;
+  /** What is left when all buckets have begun: waits for the background, may call collectives of its own, and leaves the sum in the gradients. */
+  finish(step: number): Promise<void>;
+  /** Bytes that this rank sent in the last step. */
+  readonly sentBytes: number;
+  /** When the background part of the last step travelled. */
+  times(): BucketTimes;
+}
+
+/** Arena memory of `bytes` bytes, so that collectives use it where it lies. */
+export function arenaBytes(device: Device, bytes: number): Uint8Array {
+  return new Uint8Array(device.alloc(Math.max(8, bytes)), 0, bytes);
+}
+
+/** Arena memory of `floats` floats. */
+export function arenaFloats(device: Device, floats: number): Float32Array {
+  return new Float32Array(device.alloc(Math.max(8, 4 * floats)), 0, floats);
+}
