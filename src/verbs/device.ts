@@ -56,6 +56,8 @@ export type AsyncEventType =
   | 'SRQ_LIMIT_REACHED'
   | 'QP_LAST_WQE_REACHED'
   | 'DEVICE_FATAL'
+  | 'PORT_ACTIVE'
+  | 'PORT_ERR'
   | 'PEER_LOST'
   | 'PEER_STOPPED'
   | 'PEER_RESUMED';
@@ -101,7 +103,7 @@ export interface Counters {
 export interface DeviceOptions {
   /** Name shown by `verbena top` and in messages. Default: the script's file name. */
   name?: string;
-  /** Copies of at least this many bytes leave the JavaScript thread. Default 1 MiB. shm only. */
+  /** Copies of at least this many bytes leave the JavaScript thread, at the price of a hand-over. Default 2 MiB. shm only. */
   transferThreshold?: number;
   /** A mounted memory file system to take segments from, instead of anonymous ones (huge pages, a size limit). shm only. */
   segmentDirectory?: string;

@@ -167,7 +167,7 @@ export class ShmDevice implements Device {
       if (!KNOWN_OPTIONS.includes(name))
         throw new VerbsError('VERBS_INVALID', `shm has no option '${name}': it has ${KNOWN_OPTIONS.join(', ')}`);
     }
-    const threshold = options.transferThreshold ?? 1 << 20;
+    const threshold = options.transferThreshold ?? 2 << 20;
     if (!(threshold >= 4096))
       throw new VerbsError('VERBS_INVALID', `transferThreshold must be at least 4096 bytes: got ${String(threshold)}`);
     this.transferThreshold = threshold;
