@@ -2,9 +2,11 @@
 
 import { describe, test } from 'node:test';
 import { algorithmCases } from './collectives/algorithms.js';
+import { failingCases } from './collectives/failing.js';
+import { operationCases } from './collectives/operations.js';
 import { type Case, type CollectivesFactory, Stage } from './collectives/stage.js';
 
-const CASES: Readonly<Record<string, Case>> = { ...algorithmCases };
+const CASES: Readonly<Record<string, Case>> = { ...algorithmCases, ...operationCases, ...failingCases };
 
 export function collectivesConformance(factory: CollectivesFactory): void {
   describe(`collectives on ${factory.name}`, { concurrency: 1 }, () => {

@@ -17,20 +17,21 @@ import type { World } from '../launch/index.js';
 import type { Worker } from '../messaging/index.js';
 import type { Collective } from '../schedule/schedule.js';
 import type { Topology } from '../schedule/topology.js';
-import type { ElementType, Reduction, UserReduction, Vector } from './element.js';
-import { CollectiveError } from './errors.js';
+import type { Reduction, UserReduction, Vector } from './element.js';
+import { CollectiveError, type CollectiveErrorCode } from './errors.js';
 import { type Exchange, exchangeAll, type Patience } from './exchange.js';
-import type { CallCounters, Executor, ExecutorKind, Runnable, RunTimes } from './executor.js';
+import type { CallCounters, Executor, ExecutorKind } from './executor.js';
 import { type ExecutorChoice, GivenGround, type Ground, type Opened, WorldGround } from './ground.js';
 import { LOCAL_MACHINE } from './local-machine.js';
 import type { Machine } from './machine.js';
 import { decideMembers, openDoor, takeSeat } from './membership.js';
 import { parseOverride } from './override.js';
-import { type Plan, Planner } from './plan.js';
+import { Planner } from './plan.js';
+import { type CollectiveOptions, PreparedCall } from './prepared-call.js';
 import { type Counts, invalid, type PairCounts, type Request, Requests } from './request.js';
 import type { Selection } from './selection.js';
 import type { Method } from './shared-memory/call.js';
-import { type CallWaits, nextKey } from './surroundings.js';
+import { nextKey } from './surroundings.js';
 
 export interface CommunicatorOptions {
   /** 0 .. size - 1. */
@@ -51,83 +52,17 @@ export interface CommunicatorOptions {
   readonly createTimeoutMs?: number;
   /** Calls run over messages of this worker, between any hosts. Default: on shared memory, and all ranks are on one host. The same choice at all ranks. */
   readonly worker?: Worker;
+  /** With `worker`: a faster one among the ranks that say the same `home`, for instance of shared memory inside a host. Default: none. */
+  readonly near?: { readonly worker: Worker; readonly home: string };
   /** Where the ranks live, for hierarchical algorithms. Default: nothing is known. The same at all ranks. */
   readonly topology?: Topology;
 }
 
 /** Options of a communicator of a world, which knows the rest. */
 export interface WorldCommunicatorOptions
-  extends Omit<CommunicatorOptions, 'rank' | 'size' | 'exchange' | 'key' | 'worker' | 'topology'> {
+  extends Omit<CommunicatorOptions, 'rank' | 'size' | 'exchange' | 'key' | 'worker' | 'near' | 'topology'> {
   /** What runs the calls. Default: shared memory where all ranks share a host, else messages. The same at all ranks. */
   readonly executor?: ExecutorKind;
-}
-
-/** Options of a call. */
-export interface CollectiveOptions {
-  /** Milliseconds; see CommunicatorOptions. */
-  readonly timeoutMs?: number;
-  /** Aborting breaks the communicator. Asynchronous forms only. */
-  readonly signal?: AbortSignal;
-  /** What a Uint16Array holds. Default: no default. */
-  readonly type?: ElementType;
-}
-
-/** A call set up once and run often (persistent form). The same at all ranks. */
-export class PreparedCall {
-  readonly #runnable: Runnable;
-  readonly #timeoutMs: number;
-  readonly #waits: CallWaits | undefined;
-  /** Why this algorithm. */
-  readonly method: Method;
-  readonly selection: Selection | undefined;
-
-  /** @internal */
-  constructor(runnable: Runnable, timeoutMs: number, waits: CallWaits | undefined, plan: Plan) {
-    this.#runnable = runnable;
-    this.#timeoutMs = timeoutMs;
-    this.#waits = waits;
-    this.method = plan.method;
-    this.selection = plan.selection;
-  }
-
-  /** From now on runs note their times. */
-  measure(): void {
-    this.#runnable.measure();
-  }
-
-  /** Of the last run, once `measure` was called: when it began, when all ranks had entered, and when it ended; ms of `process.hrtime`. */
-  get times(): RunTimes {
-    return this.#runnable.times;
-  }
-
-  /** Under way. */
-  get running(): boolean {
-    return this.#runnable.running;
-  }
-
-  /** Beside the caller: the event loop stays free. */
-  async run(options: CollectiveOptions = {}): Promise<void> {
-    const slot = this.#waits?.enter() ?? -1;
-    try {
-      await this.#runnable.run(options.timeoutMs ?? this.#timeoutMs, options.signal);
-    } finally {
-      this.#waits?.leave(slot);
-    }
-  }
-
-  /** On this thread. */
-  runSync(timeoutMs = this.#timeoutMs): void {
-    if (this.#waits === undefined) {
-      this.#runnable.runSync(timeoutMs);
-      return;
-    }
-    const slot = this.#waits.enter();
-    try {
-      this.#runnable.runSync(timeoutMs);
-    } finally {
-      this.#waits.leave(slot);
-    }
-  }
 }
 
 /** How a rank comes to a communicator that grows. */
@@ -165,6 +100,10 @@ export class Communicator {
   readonly #options: CommunicatorOptions;
   readonly #prepared = new WeakMap<Vector, { readonly key: string; readonly call: PreparedCall }>();
   readonly #barrier: PreparedCall;
+  readonly #failed = (error: unknown): void => {
+    if (error instanceof CollectiveError && BREAKING.has(error.code)) this.#broken ??= error;
+  };
+  #broken: CollectiveError | undefined;
   #children = 0;
 
   private constructor(options: CommunicatorOptions, { executor, choice }: Opened, origin: Origin) {
@@ -204,7 +143,7 @@ export class Communicator {
 
   /** All ranks call it. @throws COLL_INVALID for a bad option or ranks on several hosts, COLL_SYSTEM, and what the exchange throws. */
   static create(options: CommunicatorOptions): Promise<Communicator> {
-    return Communicator.#create(options, { ground: new GivenGround(options.worker, options.topology) });
+    return Communicator.#create(options, { ground: new GivenGround(options.worker, options.near, options.topology) });
   }
 
   /**
@@ -228,7 +167,7 @@ export class Communicator {
 
   /** Every rank ends with the combination of all. */
   async allreduce(data: Vector, op: Reduction | UserReduction = 'sum', options: CollectiveOptions = {}): Promise<void> {
-    if (typeof op !== 'function') return this.#run(this.#requests.reducing('allreduce', data, op, options.type), options);
+    if (typeof op !== 'function') return this.#keep('allreduce', data, op, 0, options).run(options);
     const all = this.#requests.space(data);
     await this.allgather(all, options);
     this.#requests.fold(data, all, op);
@@ -236,7 +175,7 @@ export class Communicator {
 
   allreduceSync(data: Vector, op: Reduction | UserReduction = 'sum', options: CollectiveOptions = {}): void {
     if (typeof op !== 'function') {
-      this.#quick('allreduce', data, op, 0, options);
+      this.#keep('allreduce', data, op, 0, options).runSync(options.timeoutMs);
       return;
     }
     const all = this.#requests.space(data);
@@ -245,42 +184,62 @@ export class Communicator {
   }
 
   /** Rank r ends with part r of the combination (the first n mod size parts have one element more); returns it. The rest is destroyed. */
-  async reduceScatter<V extends Vector>(data: V, op: Reduction = 'sum', options: CollectiveOptions & Counts = {}): Promise<V> {
-    await this.#run(this.#requests.reducing('reduce-scatter', data, op, options.type, 0, options.counts), options);
+  async reduceScatter<V extends Vector>(
+    data: V,
+    op: Reduction | UserReduction = 'sum',
+    options: CollectiveOptions & Counts = {},
+  ): Promise<V> {
+    if (typeof op === 'function') await this.allreduce(data, op, options);
+    else await this.#run(this.#requests.reducing('reduce-scatter', data, op, options.type, 0, options.counts), options);
     return this.#requests.part(data, options.counts);
   }
 
-  reduceScatterSync<V extends Vector>(data: V, op: Reduction = 'sum', options: CollectiveOptions & Counts = {}): V {
-    this.#runSync(this.#requests.reducing('reduce-scatter', data, op, options.type, 0, options.counts), options);
+  reduceScatterSync<V extends Vector>(
+    data: V,
+    op: Reduction | UserReduction = 'sum',
+    options: CollectiveOptions & Counts = {},
+  ): V {
+    if (typeof op === 'function') this.allreduceSync(data, op, options);
+    else this.#runSync(this.#requests.reducing('reduce-scatter', data, op, options.type, 0, options.counts), options);
     return this.#requests.part(data, options.counts);
   }
 
   /** Rank r brings part r of `data`; all end with all parts. */
   async allgather(data: Vector, options: CollectiveOptions & Counts = {}): Promise<void> {
+    if (options.counts === undefined) return this.#keep('all-gather', data, undefined, 0, options).run(options);
     return this.#run(this.#requests.moving('all-gather', data, 0, options.counts), options);
   }
 
   allgatherSync(data: Vector, options: CollectiveOptions & Counts = {}): void {
-    if (options.counts === undefined) this.#quick('all-gather', data, undefined, 0, options);
+    if (options.counts === undefined) this.#keep('all-gather', data, undefined, 0, options).runSync(options.timeoutMs);
     else this.#runSync(this.#requests.moving('all-gather', data, 0, options.counts), options);
   }
 
   /** All end with what the root has. */
   async broadcast(data: Vector, root = 0, options: CollectiveOptions = {}): Promise<void> {
-    return this.#run(this.#requests.moving('broadcast', data, root), options);
+    return this.#keep('broadcast', data, undefined, root, options).run(options);
   }
 
   broadcastSync(data: Vector, root = 0, options: CollectiveOptions = {}): void {
-    this.#quick('broadcast', data, undefined, root, options);
+    this.#keep('broadcast', data, undefined, root, options).runSync(options.timeoutMs);
   }
 
   /** The root ends with the combination; elsewhere `data` is destroyed. */
-  async reduce(data: Vector, op: Reduction = 'sum', root = 0, options: CollectiveOptions = {}): Promise<void> {
-    return this.#run(this.#requests.reducing('reduce', data, op, options.type, root), options);
+  async reduce(data: Vector, op: Reduction | UserReduction = 'sum', root = 0, options: CollectiveOptions = {}): Promise<void> {
+    if (typeof op !== 'function') return this.#keep('reduce', data, op, root, options).run(options);
+    const all = this.rank === root ? this.#requests.space(data) : undefined;
+    await this.gather(data, all, root, options);
+    if (all !== undefined) this.#requests.fold(data, all, op);
   }
 
-  reduceSync(data: Vector, op: Reduction = 'sum', root = 0, options: CollectiveOptions = {}): void {
-    this.#quick('reduce', data, op, root, options);
+  reduceSync(data: Vector, op: Reduction | UserReduction = 'sum', root = 0, options: CollectiveOptions = {}): void {
+    if (typeof op !== 'function') {
+      this.#keep('reduce', data, op, root, options).runSync(options.timeoutMs);
+      return;
+    }
+    const all = this.rank === root ? this.#requests.space(data) : undefined;
+    this.gatherSync(data, all, root, options);
+    if (all !== undefined) this.#requests.fold(data, all, op);
   }
 
   /** The root's `output` becomes the inputs one after the other. All inputs are equally long, or as long as `counts` says. */
@@ -311,12 +270,25 @@ export class Communicator {
   }
 
   /** Rank r ends with the combination of ranks 0 .. r. */
-  async scan(data: Vector, op: Exclude<Reduction, 'avg'> = 'sum', options: CollectiveOptions = {}): Promise<void> {
-    return this.#run(this.#requests.reducing('scan', data, op, options.type), options);
+  async scan(
+    data: Vector,
+    op: Exclude<Reduction, 'avg'> | UserReduction = 'sum',
+    options: CollectiveOptions = {},
+  ): Promise<void> {
+    if (typeof op !== 'function') return this.#run(this.#requests.reducing('scan', data, op, options.type), options);
+    const all = this.#requests.space(data);
+    await this.allgather(all, options);
+    this.#requests.fold(data, all, op, this.rank + 1);
   }
 
-  scanSync(data: Vector, op: Exclude<Reduction, 'avg'> = 'sum', options: CollectiveOptions = {}): void {
-    this.#runSync(this.#requests.reducing('scan', data, op, options.type), options);
+  scanSync(data: Vector, op: Exclude<Reduction, 'avg'> | UserReduction = 'sum', options: CollectiveOptions = {}): void {
+    if (typeof op !== 'function') {
+      this.#runSync(this.#requests.reducing('scan', data, op, options.type), options);
+      return;
+    }
+    const all = this.#requests.space(data);
+    this.allgatherSync(all, options);
+    this.#requests.fold(data, all, op, this.rank + 1);
   }
 
   /** Sends `input` to the rank `distance` ahead, takes `output` from the one behind (cyclic). */
@@ -330,11 +302,11 @@ export class Communicator {
 
   /** Nobody leaves before everybody has entered. */
   barrier(options: CollectiveOptions = {}): Promise<void> {
-    return this.#barrier.run(options);
+    return (this.#barrier.running ? this.prepareBarrier() : this.#barrier).run(options);
   }
 
-  barrierSync(): void {
-    this.#barrier.runSync();
+  barrierSync(options: Pick<CollectiveOptions, 'timeoutMs'> = {}): void {
+    (this.#barrier.running ? this.prepareBarrier() : this.#barrier).runSync(options.timeoutMs);
   }
 
   /**
@@ -360,21 +332,58 @@ export class Communicator {
     return this.#prepare(this.#requests.reducing('allreduce', data, op, options.type));
   }
 
+  prepareReduceScatter(
+    data: Vector,
+    op: Reduction = 'sum',
+    options: Pick<CollectiveOptions, 'type'> & Counts = {},
+  ): PreparedCall {
+    return this.#prepare(this.#requests.reducing('reduce-scatter', data, op, options.type, 0, options.counts));
+  }
+
+  prepareReduce(data: Vector, op: Reduction = 'sum', root = 0, options: Pick<CollectiveOptions, 'type'> = {}): PreparedCall {
+    return this.#prepare(this.#requests.reducing('reduce', data, op, options.type, root));
+  }
+
+  prepareScan(data: Vector, op: Exclude<Reduction, 'avg'> = 'sum', options: Pick<CollectiveOptions, 'type'> = {}): PreparedCall {
+    return this.#prepare(this.#requests.reducing('scan', data, op, options.type));
+  }
+
   prepareBroadcast(data: Vector, root = 0): PreparedCall {
     return this.#prepare(this.#requests.moving('broadcast', data, root));
   }
 
-  prepareAllgather(data: Vector): PreparedCall {
-    return this.#prepare(this.#requests.moving('all-gather', data, 0));
+  prepareAllgather(data: Vector, options: Counts = {}): PreparedCall {
+    return this.#prepare(this.#requests.moving('all-gather', data, 0, options.counts));
   }
 
-  prepareAlltoall(input: Vector, output: Vector): PreparedCall {
-    return this.#prepare(this.#requests.exchanging(input, output, {}));
+  prepareGather(input: Vector, output: Vector | undefined, root = 0, options: Counts = {}): PreparedCall {
+    return this.#prepare(this.#requests.rooted('gather', input, output, root, options.counts));
+  }
+
+  prepareScatter(input: Vector | undefined, output: Vector, root = 0, options: Counts = {}): PreparedCall {
+    return this.#prepare(this.#requests.rooted('scatter', input, output, root, options.counts));
+  }
+
+  prepareAlltoall(input: Vector, output: Vector, options: PairCounts = {}): PreparedCall {
+    return this.#prepare(this.#requests.exchanging(input, output, options));
+  }
+
+  prepareSendrecv(input: Vector, output: Vector, distance = 1): PreparedCall {
+    return this.#prepare(this.#requests.shifting(input, output, distance));
+  }
+
+  prepareBarrier(): PreparedCall {
+    return this.#prepare(this.#requests.barrier());
   }
 
   /** Totals over all calls of this rank. */
   counters(): CallCounters {
     return { ...this.#executor.totals };
+  }
+
+  /** What broke this communicator, once a call has failed with it: a lost rank, a timeout, an abort. `shrink()` gives a new one. */
+  get broken(): CollectiveError | undefined {
+    return this.#broken;
   }
 
   /** Part r of a vector, r this rank's number. */
@@ -428,13 +437,13 @@ export class Communicator {
     worldRank: number | undefined,
     isDead: ((rank: number) => boolean) | undefined,
   ): Promise<Communicator> {
-    const { rank, size, exchange, key, createTimeoutMs = PATIENCE_MS, worker, topology } = options;
+    const { rank, size, exchange, key, createTimeoutMs = PATIENCE_MS, worker, near, topology } = options;
     const patience = { timeoutMs: createTimeoutMs, isDead };
     const ranks = await exchangeAll(exchange, `${key}/who`, rank, size, worldRank ?? null, patience);
     const isWorld = world !== undefined && ranks.every((r) => r !== null);
     const ground = isWorld
       ? new WorldGround(world, ranks as number[], (options as WorldCommunicatorOptions).executor)
-      : new GivenGround(worker, topology?.size === size ? topology : undefined);
+      : new GivenGround(worker, near, topology?.size === size ? topology : undefined);
     return Communicator.#create(options, { ground, isDead });
   }
 
@@ -499,24 +508,23 @@ export class Communicator {
   // ---- from requests to calls ----
 
   /** The usual case, a vector that comes again: its call is kept with it. */
-  #quick(
+  #keep(
     collective: 'allreduce' | 'all-gather' | 'broadcast' | 'reduce',
     data: Vector,
     op: Reduction | undefined,
     root: number,
     options: CollectiveOptions,
-  ): void {
+  ): PreparedCall {
     const key = `${collective} ${op} ${root} ${options.type} ${data.length}`;
-    let kept = this.#prepared.get(data);
-    if (kept?.key !== key) {
-      const request =
-        op === undefined
-          ? this.#requests.moving(collective, data, root)
-          : this.#requests.reducing(collective, data, op, options.type, root);
-      kept = { key, call: this.#prepare(request) };
-      this.#prepared.set(data, kept);
-    }
-    kept.call.runSync(options.timeoutMs);
+    const kept = this.#prepared.get(data);
+    if (kept?.key === key && !kept.call.running) return kept.call;
+    const call = this.#prepare(
+      op === undefined
+        ? this.#requests.moving(collective, data, root)
+        : this.#requests.reducing(collective, data, op, options.type, root),
+    );
+    this.#prepared.set(data, { key, call });
+    return call;
   }
 
   async #run(request: Request, options: CollectiveOptions): Promise<void> {
@@ -529,14 +537,16 @@ export class Communicator {
 
   #prepare(request: Request): PreparedCall {
     const plan = this.#planner.plan(request);
-    return new PreparedCall(
-      this.#executor.prepare(request, plan),
-      this.#options.timeoutMs ?? Number.POSITIVE_INFINITY,
-      this.#ground.surroundings?.waitsOf(request.collective),
-      plan,
-    );
+    return new PreparedCall(this.#executor.prepare(request, plan), plan, {
+      timeoutMs: this.#options.timeoutMs ?? Number.POSITIVE_INFINITY,
+      waits: this.#ground.surroundings?.waitsOf(request.collective),
+      failed: this.#failed,
+    });
   }
 }
+
+/** Errors after which a communicator is of no more use. */
+const BREAKING: ReadonlySet<CollectiveErrorCode> = new Set(['COLL_PEER_LOST', 'COLL_TIMEOUT', 'COLL_ABORTED']);
 
 const DEFAULT_KEY = 'collectives';
 /** How long ranks wait for each other where nothing else is said, ms. */

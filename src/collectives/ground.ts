@@ -55,9 +55,11 @@ export class GivenGround implements Ground {
   readonly surroundings = undefined;
   readonly world = undefined;
   readonly #worker: Worker | undefined;
+  readonly #near: LinkWorkers['near'];
 
-  constructor(worker: Worker | undefined, topology: Topology | undefined) {
+  constructor(worker: Worker | undefined, near: LinkWorkers['near'], topology: Topology | undefined) {
     this.#worker = worker;
+    this.#near = near;
     this.topology = topology;
   }
 
@@ -66,12 +68,14 @@ export class GivenGround implements Ground {
   }
 
   async open(opening: Opening): Promise<Opened> {
-    if (this.#worker !== undefined) return openMessaging(opening, { worker: this.#worker }, undefined, 'a worker was given');
+    if (this.#worker !== undefined) {
+      return openMessaging(opening, { worker: this.#worker, near: this.#near }, undefined, 'a worker was given');
+    }
     return openShared(opening, 'no worker was given, so that all ranks must be on one host');
   }
 
   of(members: readonly number[]): Ground {
-    return new GivenGround(this.#worker, this.topology && topologyAmong(this.topology, members));
+    return new GivenGround(this.#worker, this.#near, this.topology && topologyAmong(this.topology, members));
   }
 }
 

@@ -11,6 +11,7 @@ export { LOCAL_MACHINE } from './local-machine.js';
 export * from './machine.js';
 export * from './order.js';
 export * from './override.js';
+export { type CollectiveOptions, PreparedCall, startAll } from './prepared-call.js';
 export * from './registry.js';
 export type { Counts, PairCounts } from './request.js';
 export * from './selection.js';
