@@ -20,6 +20,7 @@ const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
   shm: async () => (await import('./providers/shm/provider.js')).shmProvider,
   sim: async () => (await import('./providers/sim/provider.js')).simProvider,
   roce: async () => (await import('./providers/roce/provider.js')).roceProvider,
+  ibverbs: async () => (await import('./providers/ibverbs/provider.js')).ibverbsProvider,
 };
 
 /** What 'auto' tries, best first: fabrics that reach another process. */

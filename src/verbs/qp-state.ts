@@ -23,6 +23,8 @@ export interface AddressVector {
   gid: string;
   /** UDP port of a roce peer that does not use 4791. */
   port?: number;
+  /** LID of the peer's port on InfiniBand, 1..65535. */
+  lid?: number;
 }
 
 /** Attributes of ibv_modify_qp under their libibverbs names, spelled as TypeScript. */

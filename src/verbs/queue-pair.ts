@@ -147,6 +147,16 @@ export abstract class QueuePair {
     return this.#state;
   }
 
+  /** Port and partition that `connect` uses. */
+  protected get home(): { pkeyIndex: number; port: number } {
+    return { pkeyIndex: 0, port: 1 };
+  }
+
+  /** Whether queue pairs of that provider are on the same wire. */
+  protected speaksWith(provider: string): boolean {
+    return provider === this.address().provider;
+  }
+
   /** A state change that the provider found, not the user asked for: an error, a drained queue. */
   protected enter(state: QpState): void {
     this.#state = state;
@@ -185,7 +195,7 @@ export abstract class QueuePair {
           'VERBS_INVALID',
           `address format ${String(peer.v)} is not known here: this is format 1; update the older side`,
         );
-      if (peer.provider !== own.provider) {
+      if (!this.speaksWith(peer.provider)) {
         throw new VerbsError(
           'VERBS_INVALID',
           `the peer is on provider '${peer.provider}', this device on '${own.provider}': open the same one`,
@@ -197,7 +207,7 @@ export abstract class QueuePair {
     if (this.#state !== 'RESET') this.modify('RESET');
     const accessFlags = options.accessFlags ?? ACCESS_REMOTE_READ | ACCESS_REMOTE_WRITE | ACCESS_REMOTE_ATOMIC;
     const pathMtu = Math.min(own.mtu, peer?.mtu ?? own.mtu);
-    const base = { pkeyIndex: 0, port: 1 };
+    const base = this.home;
     const sender = {
       maxRdAtomic: options.maxRdAtomic ?? 16,
       retryCnt: options.retryCnt ?? 7,

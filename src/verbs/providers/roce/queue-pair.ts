@@ -155,6 +155,10 @@ export class RoceQueuePair extends QueuePair {
     }
   }
 
+  protected override speaksWith(provider: string): boolean {
+    return provider === 'roce' || provider === 'ibverbs';
+  }
+
   override get state(): QpState {
     this.device.progress();
     return super.state;

@@ -1,0 +1,573 @@
+/*
+ * The doorway between JavaScript and an RDMA device. Numbers that are negative are -errno. One epoll descriptor stands for everything that
+ * can happen to a device (completion events, async events, connection management); libuv polls it, so no thread waits and nothing spins.
+ */
+#define NAPI_VERSION 8
+#define _GNU_SOURCE
+#include <node_api.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "port.h"
+#include "uv.h"
+
+#define MAX_ARGUMENTS 6
+#define TEXT 256
+
+/* An open port with what JavaScript gave it. */
+typedef struct {
+  napi_env env;
+  port *port;
+  uv_handle_t *poll;
+  napi_ref block, callback;
+  napi_async_cleanup_hook_handle hook;
+} door;
+
+typedef struct {
+  napi_env env;
+  napi_value v[MAX_ARGUMENTS];
+} call;
+
+static call arguments(napi_env env, napi_callback_info info) {
+  call c = {.env = env};
+  size_t count = MAX_ARGUMENTS;
+  napi_get_cb_info(env, info, &count, c.v, NULL, NULL);
+  return c;
+}
+
+static double number_at(call *c, int i) {
+  double value = 0;
+  napi_get_value_double(c->env, c->v[i], &value);
+  return value;
+}
+
+static uint32_t index_at(call *c, int i) { return (uint32_t)number_at(c, i); }
+static void *pointer_at(call *c, int i) { return (void *)(uintptr_t)number_at(c, i); }
+
+static void text_at(call *c, int i, char out[TEXT]) {
+  size_t length;
+  out[0] = 0;
+  napi_get_value_string_utf8(c->env, c->v[i], out, TEXT, &length);
+}
+
+static void *bytes_at(call *c, int i, size_t *length) {
+  void *data = NULL;
+  napi_typedarray_type type;
+  *length = 0;
+  napi_get_typedarray_info(c->env, c->v[i], &type, length, &data, NULL, NULL);
+  return data;
+}
+
+static napi_value number(napi_env env, double value) {
+  napi_value out;
+  napi_create_double(env, value, &out);
+  return out;
+}
+
+static napi_value copy_of(napi_env env, const void *from, size_t length) {
+  napi_value buffer, out;
+  void *to;
+  napi_create_arraybuffer(env, length, &to, &buffer);
+  if (length > 0) memcpy(to, from, length);
+  napi_create_typedarray(env, napi_uint8_array, length, buffer, 0, &out);
+  return out;
+}
+
+static port *port_at(call *c) {
+  door *d = pointer_at(c, 0);
+  return d->port;
+}
+
+/* ---- what there is ---- */
+
+static void json_ports(FILE *out, struct ibv_context *context, const struct ibv_device_attr *attr) {
+  enum { MOST = 256 };
+  struct ibv_gid_entry *gids = calloc(MOST, sizeof *gids);
+  ssize_t count = gids ? ibv_query_gid_table(context, gids, MOST, 0) : 0;
+  for (int n = 1; n <= attr->phys_port_cnt; n++) {
+    struct ibv_port_attr port;
+    memset(&port, 0, sizeof port);
+    if (ibv_query_port(context, (uint8_t)n, &port)) continue;
+    fprintf(out, "%s{\"number\":%d,\"state\":%d,\"linkLayer\":%d,\"maxMtu\":%d,\"activeMtu\":%d,\"lid\":%u,\"smLid\":%u,\"speed\":%u,\"width\":%u,\"maxMessage\":%u,",
+            n > 1 ? "," : "", n, port.state, port.link_layer, 128 << port.max_mtu, 128 << port.active_mtu, port.lid, port.sm_lid, port.active_speed,
+            port.active_width, port.max_msg_sz);
+    fputs("\"pkeys\":[", out);
+    int first = 1;
+    for (int i = 0; i < port.pkey_tbl_len && i < 128; i++) {
+      __be16 key;
+      if (ibv_query_pkey(context, (uint8_t)n, i, &key) || key == 0) continue;
+      fprintf(out, "%s[%d,%u]", first ? "" : ",", i, (unsigned)((key & 0xff) << 8 | key >> 8));
+      first = 0;
+    }
+    fputs("],\"gids\":[", out);
+    first = 1;
+    for (ssize_t i = 0; i < count; i++) {
+      if (gids[i].port_num != (uint32_t)n) continue;
+      fprintf(out, "%s{\"index\":%u,\"type\":%u,\"interface\":%u,\"gid\":\"", first ? "" : ",", gids[i].gid_index, gids[i].gid_type, gids[i].ndev_ifindex);
+      for (int b = 0; b < 16; b++) fprintf(out, "%02x", gids[i].gid.raw[b]);
+      fputs("\"}", out);
+      first = 0;
+    }
+    fputs("]}", out);
+  }
+  free(gids);
+}
+
+static void json_device(FILE *out, struct ibv_device *device) {
+  fprintf(out, "{\"name\":\"%s\",\"transport\":%d,\"nodeType\":%d,", ibv_get_device_name(device), device->transport_type, device->node_type);
+  struct ibv_context *context = ibv_open_device(device);
+  if (!context) {
+    fprintf(out, "\"errno\":%d}", errno);
+    return;
+  }
+  struct ibv_device_attr attr;
+  memset(&attr, 0, sizeof attr);
+  ibv_query_device(context, &attr);
+  struct ibv_device_attr_ex extended;
+  memset(&extended, 0, sizeof extended);
+  int has_odp = ibv_query_device_ex(context, NULL, &extended) == 0 && (extended.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+  fprintf(out,
+          "\"firmware\":\"%s\",\"vendor\":%u,\"part\":%u,\"maxQpWr\":%d,\"maxSge\":%d,\"maxCqe\":%d,\"maxMr\":%d,\"maxRd\":%d,\"maxInitRd\":%d,\"atomics\":%d,\"maxSrq\":%d,"
+          "\"maxSrqWr\":%d,\"maxMulticast\":%d,\"onDemand\":%s,\"dc\":%s,\"ports\":[",
+          attr.fw_ver, attr.vendor_id, attr.vendor_part_id, attr.max_qp_wr, attr.max_sge, attr.max_cqe, attr.max_mr, attr.max_qp_rd_atom,
+          attr.max_qp_init_rd_atom, attr.atomic_cap, attr.max_srq, attr.max_srq_wr, attr.max_mcast_grp, has_odp ? "true" : "false",
+          dc_supported(context) ? "true" : "false");
+  json_ports(out, context, &attr);
+  fputs("]}", out);
+  ibv_close_device(context);
+}
+
+/* devices() -> JSON text of every RDMA device with its ports, or -errno */
+static napi_value devices(napi_env env, napi_callback_info info) {
+  (void)info;
+  int count = 0;
+  errno = 0;
+  struct ibv_device **list = ibv_get_device_list(&count);
+  if (!list) return number(env, errno ? -errno : -ENOSYS);
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  fputc('[', out);
+  for (int i = 0; i < count; i++) {
+    if (i > 0) fputc(',', out);
+    json_device(out, list[i]);
+  }
+  fputc(']', out);
+  fclose(out);
+  ibv_free_device_list(list);
+  napi_value value;
+  napi_create_string_utf8(env, text, length, &value);
+  free(text);
+  return value;
+}
+
+/* ---- what happens ---- */
+
+enum { HAPPENED_COMPLETION, HAPPENED_ASYNC, HAPPENED_CM };
+
+static void tell(door *d, napi_value *argv, size_t argc) {
+  napi_value callback, global, result;
+  napi_get_reference_value(d->env, d->callback, &callback);
+  napi_get_global(d->env, &global);
+  if (napi_make_callback(d->env, NULL, global, callback, argc, argv, &result) == napi_pending_exception) {
+    napi_value error;
+    napi_get_and_clear_last_exception(d->env, &error);
+    napi_fatal_exception(d->env, error);
+  }
+}
+
+static void drain_completions(door *d) {
+  struct ibv_cq *cq;
+  void *context;
+  while (d->port && ibv_get_cq_event(d->port->channel, &cq, &context) == 0) {
+    ibv_ack_cq_events(cq, 1);
+    napi_value argv[] = {number(d->env, HAPPENED_COMPLETION), number(d->env, (double)(uintptr_t)context)};
+    tell(d, argv, 2);
+  }
+}
+
+static void drain_async(door *d) {
+  struct ibv_async_event event;
+  while (d->port && ibv_get_async_event(d->port->context, &event) == 0) {
+    double object = 0, type = event.event_type;
+    switch (event.event_type) {
+      case IBV_EVENT_CQ_ERR: object = (double)(uintptr_t)event.element.cq->cq_context; break;
+      case IBV_EVENT_QP_FATAL:
+      case IBV_EVENT_QP_REQ_ERR:
+      case IBV_EVENT_QP_ACCESS_ERR:
+      case IBV_EVENT_COMM_EST:
+      case IBV_EVENT_SQ_DRAINED:
+      case IBV_EVENT_PATH_MIG:
+      case IBV_EVENT_PATH_MIG_ERR:
+      case IBV_EVENT_QP_LAST_WQE_REACHED: object = (double)(uintptr_t)event.element.qp->qp_context; break;
+      case IBV_EVENT_SRQ_ERR:
+      case IBV_EVENT_SRQ_LIMIT_REACHED: object = (double)(uintptr_t)event.element.srq->srq_context; break;
+      default: object = event.element.port_num;
+    }
+    ibv_ack_async_event(&event);
+    napi_value argv[] = {number(d->env, HAPPENED_ASYNC), number(d->env, object), number(d->env, type)};
+    tell(d, argv, 3);
+  }
+}
+
+/* The callback gets: the connection, the event, its status, private data, the listener of a request, and the port of the device it came in on. */
+static void drain_cm(door *d) {
+  struct rdma_cm_event *event;
+  while (d->port && d->port->cm && rdma_get_cm_event(d->port->cm, &event) == 0) {
+    napi_env env = d->env;
+    uint32_t id = (uint32_t)(uintptr_t)event->id->context, listener = 0;
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      listener = (uint32_t)(uintptr_t)event->listen_id->context;
+      id = port_adopt(d->port, KIND_CM, event->id);
+      event->id->context = (void *)(uintptr_t)id;
+    }
+    napi_value argv[] = {
+        number(env, HAPPENED_CM),
+        number(env, id),
+        number(env, event->event),
+        number(env, event->status),
+        copy_of(env, event->param.conn.private_data, event->param.conn.private_data ? event->param.conn.private_data_len : 0),
+        number(env, listener),
+    };
+    rdma_ack_cm_event(event);
+    tell(d, argv, 6);
+  }
+}
+
+static void drain(door *d) {
+  napi_handle_scope scope;
+  napi_open_handle_scope(d->env, &scope);
+  drain_async(d);
+  drain_cm(d);
+  drain_completions(d);
+  napi_close_handle_scope(d->env, scope);
+}
+
+static void rang(uv_handle_t *handle, int status, int events) {
+  (void)status;
+  (void)events;
+  drain(uv_handle_get_data(handle));
+}
+
+/* progress(door): what has happened, told now */
+static napi_value progress(napi_env env, napi_callback_info info) {
+  (void)env;
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  if (d->port) drain(d);
+  return NULL;
+}
+
+/* ---- the port ---- */
+
+static void door_closed(uv_handle_t *handle) {
+  door *d = uv_handle_get_data(handle);
+  free(handle);
+  napi_remove_async_cleanup_hook(d->hook);
+  free(d);
+}
+
+static void door_close(door *d) {
+  if (!d->port) return;
+  port *p = d->port;
+  d->port = NULL;
+  uv_close(d->poll, door_closed);
+  port_close(p);
+  napi_delete_reference(d->env, d->block);
+  napi_delete_reference(d->env, d->callback);
+}
+
+static void door_cleanup(napi_async_cleanup_hook_handle handle, void *data) {
+  (void)handle;
+  door_close(data);
+}
+
+static napi_value run(napi_env env, napi_callback_info info) {
+  door *d;
+  napi_get_cb_info(env, info, NULL, NULL, NULL, (void **)&d);
+  if (d->port) port_run(d->port);
+  return NULL;
+}
+
+/* open(device, port number, block, callback) -> { handle, run }, or -errno */
+static napi_value open_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  char name[TEXT];
+  void *block;
+  size_t length;
+  port *p;
+  text_at(&c, 0, name);
+  napi_get_arraybuffer_info(env, c.v[2], &block, &length);
+  if (length < COMMAND_OFFSET + COMMAND_BYTES) return number(env, -EINVAL);
+  errno = 0;
+  int error = port_open(name, (int)number_at(&c, 1), block, &p);
+  if (error) return number(env, -error);
+  door *d = calloc(1, sizeof *d);
+  if (!d) abort();
+  d->env = env;
+  d->port = p;
+  d->poll = calloc(1, uv_handle_size(VERBENA_UV_POLL));
+  if (!d->poll) abort();
+  uv_loop_t *loop;
+  napi_get_uv_event_loop(env, (struct uv_loop_s **)&loop);
+  uv_poll_init(loop, d->poll, p->epoll);
+  uv_handle_set_data(d->poll, d);
+  uv_poll_start(d->poll, VERBENA_UV_READABLE, rang);
+  uv_unref(d->poll);
+  napi_create_reference(env, c.v[2], 1, &d->block);
+  napi_create_reference(env, c.v[3], 1, &d->callback);
+  napi_add_async_cleanup_hook(env, door_cleanup, d, &d->hook);
+  napi_value out, function;
+  napi_create_object(env, &out);
+  napi_create_function(env, "run", NAPI_AUTO_LENGTH, run, d, &function);
+  napi_set_named_property(env, out, "run", function);
+  napi_set_named_property(env, out, "handle", number(env, (double)(uintptr_t)d));
+  return out;
+}
+
+static napi_value close_js(napi_env env, napi_callback_info info) {
+  (void)env;
+  call c = arguments(env, info);
+  door_close(pointer_at(&c, 0));
+  return NULL;
+}
+
+/* hold(door, on): keeps the process alive */
+static napi_value hold(napi_env env, napi_callback_info info) {
+  (void)env;
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  if (!d->port) return NULL;
+  if (number_at(&c, 1) > 0) uv_ref(d->poll);
+  else uv_unref(d->poll);
+  return NULL;
+}
+
+static napi_value alloc_pd(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, port_alloc_pd(port_at(&c)));
+}
+
+/* register(door, pd, address, length, access) -> [object, lkey, rkey], or -errno */
+static napi_value register_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  port *p = port_at(&c);
+  errno = 0;
+  int index = port_register(p, index_at(&c, 1), pointer_at(&c, 2), (size_t)number_at(&c, 3), (int)number_at(&c, 4));
+  if (index < 0) return number(env, index);
+  struct ibv_mr *mr = port_object(p, (uint32_t)index, KIND_MR);
+  napi_value out;
+  napi_create_array_with_length(env, 3, &out);
+  napi_set_element(env, out, 0, number(env, index));
+  napi_set_element(env, out, 1, number(env, mr->lkey));
+  napi_set_element(env, out, 2, number(env, mr->rkey));
+  return out;
+}
+
+static void area_free(napi_env env, void *data, void *hint) {
+  (void)env;
+  (void)hint;
+  free(data);
+}
+
+/* createCq(door, depth, records) -> [object, ArrayBuffer of records], or -errno */
+static napi_value create_cq(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  port *p = port_at(&c);
+  int index = port_create_cq(p, index_at(&c, 1), index_at(&c, 2));
+  if (index < 0) return number(env, index);
+  completion_queue *cq = port_object(p, (uint32_t)index, KIND_CQ);
+  napi_value out, area;
+  napi_create_array_with_length(env, 2, &out);
+  napi_create_external_arraybuffer(env, cq->area, cq->records * sizeof *cq->area, area_free, NULL, &area);
+  napi_set_element(env, out, 0, number(env, index));
+  napi_set_element(env, out, 1, area);
+  return out;
+}
+
+static napi_value arm_cq(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  completion_queue *cq = port_object(port_at(&c), index_at(&c, 1), KIND_CQ);
+  return number(env, cq ? ibv_req_notify_cq(cq->ib, (int)number_at(&c, 2)) : EINVAL);
+}
+
+static napi_value create_srq(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, port_create_srq(port_at(&c), index_at(&c, 1), index_at(&c, 2), index_at(&c, 3)));
+}
+
+static napi_value limit_srq(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  shared_queue *s = port_object(port_at(&c), index_at(&c, 1), KIND_SRQ);
+  if (!s) return number(env, EINVAL);
+  struct ibv_srq_attr attr = {.srq_limit = index_at(&c, 2)};
+  return number(env, ibv_modify_srq(s->ib, &attr, IBV_SRQ_LIMIT));
+}
+
+/* How many requests of a shared queue are posted and not used. */
+static napi_value count_srq(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  shared_queue *s = port_object(port_at(&c), index_at(&c, 1), KIND_SRQ);
+  return number(env, s ? s->depth - s->spare : 0);
+}
+
+/* createQp(door) -> [object, number], or -errno; the arguments are in the block */
+static napi_value create_qp(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  port *p = port_at(&c);
+  int index = port_create_qp(p);
+  if (index < 0) return number(env, index);
+  queue_pair *q = port_object(p, (uint32_t)index, KIND_QP);
+  napi_value out;
+  napi_create_array_with_length(env, 2, &out);
+  napi_set_element(env, out, 0, number(env, index));
+  napi_set_element(env, out, 1, number(env, q->number));
+  return out;
+}
+
+static napi_value modify(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, port_modify(port_at(&c), index_at(&c, 1)));
+}
+
+static napi_value query(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, port_query(port_at(&c), index_at(&c, 1)));
+}
+
+static napi_value create_ah(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, port_create_ah(port_at(&c), index_at(&c, 1)));
+}
+
+/* multicast(door, qp, gid bytes, lid, join) -> errno */
+static napi_value multicast(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  queue_pair *q = port_object(port_at(&c), index_at(&c, 1), KIND_QP);
+  size_t length;
+  void *bytes = bytes_at(&c, 2, &length);
+  if (!q || length != 16) return number(env, EINVAL);
+  union ibv_gid gid;
+  memcpy(gid.raw, bytes, 16);
+  errno = 0;
+  uint16_t lid = (uint16_t)number_at(&c, 3);
+  int error = number_at(&c, 4) > 0 ? ibv_attach_mcast(q->ib, &gid, lid) : ibv_detach_mcast(q->ib, &gid, lid);
+  return number(env, error < 0 ? errno : error);
+}
+
+static napi_value destroy(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, port_destroy(port_at(&c), index_at(&c, 1)));
+}
+
+/* ---- connections ---- */
+
+/* cmListen(door, ip, port) -> [listener, port], or -errno */
+static napi_value cm_listen_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  char ip[TEXT];
+  int bound = 0;
+  text_at(&c, 1, ip);
+  int id = cm_listen(port_at(&c), ip, (int)number_at(&c, 2), &bound);
+  if (id < 0) return number(env, id);
+  napi_value out;
+  napi_create_array_with_length(env, 2, &out);
+  napi_set_element(env, out, 0, number(env, id));
+  napi_set_element(env, out, 1, number(env, bound));
+  return out;
+}
+
+/* cmResolve(door, source ip, ip, port, milliseconds) -> connection, or -errno */
+static napi_value cm_resolve_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  char source[TEXT], ip[TEXT];
+  text_at(&c, 1, source);
+  text_at(&c, 2, ip);
+  return number(env, cm_resolve(port_at(&c), source, ip, (int)number_at(&c, 3), (int)number_at(&c, 4)));
+}
+
+static napi_value cm_route_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, cm_route(port_at(&c), index_at(&c, 1), (int)number_at(&c, 2)));
+}
+
+static napi_value cm_connect_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  size_t length;
+  void *data = bytes_at(&c, 2, &length);
+  return number(env, cm_connect(port_at(&c), index_at(&c, 1), data, length));
+}
+
+static napi_value cm_accept_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  size_t length;
+  void *data = bytes_at(&c, 2, &length);
+  return number(env, cm_accept(port_at(&c), index_at(&c, 1), data, length));
+}
+
+static napi_value cm_reject_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  size_t length;
+  void *data = bytes_at(&c, 2, &length);
+  return number(env, cm_reject(port_at(&c), index_at(&c, 1), data, length));
+}
+
+static napi_value cm_establish_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, cm_establish(port_at(&c), index_at(&c, 1)));
+}
+
+static napi_value cm_disconnect_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, cm_disconnect(port_at(&c), index_at(&c, 1)));
+}
+
+/* cmModify(door, connection, qp, state) -> 0 or -errno */
+static napi_value cm_modify_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, cm_modify(port_at(&c), index_at(&c, 1), index_at(&c, 2), (int)number_at(&c, 3)));
+}
+
+NAPI_MODULE_INIT() {
+  const struct {
+    const char *name;
+    napi_callback function;
+  } functions[] = {
+      {"devices", devices},
+      {"open", open_js},
+      {"close", close_js},
+      {"hold", hold},
+      {"progress", progress},
+      {"allocPd", alloc_pd},
+      {"register", register_js},
+      {"createCq", create_cq},
+      {"armCq", arm_cq},
+      {"createSrq", create_srq},
+      {"limitSrq", limit_srq},
+      {"countSrq", count_srq},
+      {"createQp", create_qp},
+      {"modify", modify},
+      {"query", query},
+      {"createAh", create_ah},
+      {"multicast", multicast},
+      {"destroy", destroy},
+      {"cmListen", cm_listen_js},
+      {"cmResolve", cm_resolve_js},
+      {"cmRoute", cm_route_js},
+      {"cmConnect", cm_connect_js},
+      {"cmAccept", cm_accept_js},
+      {"cmReject", cm_reject_js},
+      {"cmEstablish", cm_establish_js},
+      {"cmDisconnect", cm_disconnect_js},
+      {"cmModify", cm_modify_js},
+  };
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    napi_value function;
+    napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].function, NULL, &function);
+    napi_set_named_property(env, exports, functions[i].name, function);
+  }
+  return exports;
+}

@@ -1,0 +1,581 @@
+#define _GNU_SOURCE
+#include "port.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { WR_SEND, WR_RECV, WR_SRQ };
+
+#define SEQUENCE_MASK 0xffffffu
+#define GENERATION_MASK 0x3fffu
+#define MOST_CHAINED 32
+#define MOST_SGES 64
+
+static uint64_t name_of(uint32_t kind, uint32_t generation, uint32_t object, uint32_t sequence) {
+  return (uint64_t)kind << 62 | (uint64_t)(generation & GENERATION_MASK) << 48 | (uint64_t)object << 24 | (sequence & SEQUENCE_MASK);
+}
+
+/* ---- objects ---- */
+
+uint32_t port_adopt(port *p, int kind, void *it) {
+  for (uint32_t i = 1; i < p->object_count; i++) {
+    if (p->objects[i].kind == KIND_FREE) {
+      p->objects[i] = (object){kind, it};
+      return i;
+    }
+  }
+  if (p->object_count == p->object_room) {
+    uint32_t room = p->object_room * 2;
+    object *more = realloc(p->objects, room * sizeof *more);
+    if (!more) return 0;
+    p->objects = more;
+    p->object_room = room;
+  }
+  p->objects[p->object_count] = (object){kind, it};
+  return p->object_count++;
+}
+
+void *port_object(port *p, uint32_t index, int kind) {
+  return index < p->object_count && p->objects[index].kind == kind ? p->objects[index].it : NULL;
+}
+
+void port_forget(port *p, uint32_t index) { p->objects[index] = (object){KIND_FREE, NULL}; }
+
+uint32_t port_generation(port *p) { return ++p->generation & GENERATION_MASK; }
+
+static int ring_make(request_ring *r, uint32_t depth) {
+  uint32_t n = 1;
+  while (n < depth) n *= 2;
+  r->depth = depth;
+  r->mask = n - 1;
+  r->head = r->tail = 0;
+  r->slots = calloc(n, sizeof *r->slots);
+  return r->slots ? 0 : ENOMEM;
+}
+
+/* ---- posting ---- */
+
+typedef struct {
+  const int32_t *w;
+  double id;
+  uint32_t bytes;
+  int sges;
+} request;
+
+static double f64_at(const int32_t *w, int at) {
+  double value;
+  memcpy(&value, w + at, sizeof value);
+  return value;
+}
+
+static uint64_t u64_at(const int32_t *w, int at) {
+  uint64_t value;
+  memcpy(&value, w + at, sizeof value);
+  return value;
+}
+
+/* Elements of a command; empty ones are left out, because hardware takes a length of 0 for 2 GiB. */
+static int read_sges(const int32_t *w, int words, int count, struct ibv_sge *out, uint32_t *bytes) {
+  int n = 0;
+  *bytes = 0;
+  for (int i = 0; i < count; i++, words += SGE_WORDS) {
+    uint32_t length = (uint32_t)w[words + 2];
+    if (length == 0) continue;
+    out[n++] = (struct ibv_sge){(uint64_t)f64_at(w, words), length, (uint32_t)w[words + 3]};
+    *bytes += length;
+  }
+  return n;
+}
+
+static const enum ibv_wr_opcode OPCODES[] = {
+    IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+};
+
+static int read_send(port *p, queue_pair *q, const int32_t *w, struct ibv_send_wr *wr, struct ibv_sge *sges, uint32_t sequence) {
+  uint32_t bytes, op = (uint32_t)w[C_OPCODE];
+  if (op > OP_ADD) return EINVAL;
+  memset(wr, 0, sizeof *wr);
+  wr->wr_id = name_of(WR_SEND, q->generation, q->object, sequence);
+  wr->opcode = OPCODES[op];
+  wr->send_flags = (unsigned)w[C_FLAGS];
+  wr->sg_list = sges;
+  int inline_bytes = w[C_INLINE];
+  if (inline_bytes >= 0) {
+    bytes = (uint32_t)inline_bytes;
+    sges[0] = (struct ibv_sge){(uintptr_t)(w + C_SEND_WORDS + w[C_SGES] * SGE_WORDS), bytes, 0};
+    wr->num_sge = bytes > 0;
+    wr->send_flags |= IBV_SEND_INLINE;
+  } else {
+    wr->num_sge = read_sges(w, C_SEND_WORDS, w[C_SGES], sges, &bytes);
+  }
+  if (op == OP_SEND_IMM || op == OP_WRITE_IMM) wr->imm_data = htonl((uint32_t)w[C_IMMEDIATE]);
+  if (q->type == IBV_QPT_UD) {
+    wr->wr.ud.ah = port_object(p, (uint32_t)w[C_HANDLE], KIND_AH);
+    wr->wr.ud.remote_qpn = (uint32_t)w[C_PEER];
+    wr->wr.ud.remote_qkey = (uint32_t)w[C_PEER_KEY];
+    if (!wr->wr.ud.ah) return EINVAL;
+  } else if (op == OP_SWAP || op == OP_ADD) {
+    wr->wr.atomic.remote_addr = (uint64_t)f64_at(w, C_REMOTE);
+    wr->wr.atomic.rkey = (uint32_t)w[C_KEY];
+    wr->wr.atomic.compare_add = u64_at(w, op == OP_ADD ? C_SWAP : C_COMPARE);
+    wr->wr.atomic.swap = u64_at(w, C_SWAP);
+  } else if (op >= OP_WRITE) {
+    wr->wr.rdma.remote_addr = (uint64_t)f64_at(w, C_REMOTE);
+    wr->wr.rdma.rkey = (uint32_t)w[C_KEY];
+  }
+  q->send.slots[sequence & q->send.mask] = (slot){f64_at(w, C_ID), bytes, op};
+  return 0;
+}
+
+static const int32_t *next_command(const int32_t *w) { return w + w[C_BYTES] / 4; }
+
+/* Posts a run of sends of one queue pair with one doorbell. `*at` moves behind what was taken; returns 0 or an errno. */
+static int post_sends(port *p, const int32_t **at, const int32_t *end, uint32_t *taken) {
+  struct ibv_send_wr wrs[MOST_CHAINED], *bad = NULL;
+  struct ibv_sge sges[2 * MOST_SGES];
+  const int32_t *w = *at;
+  queue_pair *q = port_object(p, (uint32_t)w[C_OBJECT], KIND_QP);
+  if (!q) return EINVAL;
+  int n = 0, used = 0, error = 0;
+  double bytes = 0;
+  for (; w < end && n < MOST_CHAINED && w[C_KIND] == COMMAND_SEND && (uint32_t)w[C_OBJECT] == q->object; w = next_command(w), n++) {
+    uint32_t sequence = q->send.tail + (uint32_t)n;
+    if (used + w[C_SGES] + 1 > 2 * MOST_SGES) break;
+    if (sequence - q->send.head >= q->send.depth) {
+      error = ENOMEM;
+      break;
+    }
+    error = read_send(p, q, w, &wrs[n], &sges[used], sequence);
+    if (error) break;
+    if (n > 0) wrs[n - 1].next = &wrs[n];
+    used += wrs[n].num_sge;
+    bytes += q->send.slots[sequence & q->send.mask].bytes;
+    if (q->dc) { /* each request names its target */
+      n++;
+      w = next_command(w);
+      break;
+    }
+  }
+  int posted = 0;
+  if (n > 0) {
+    wrs[n - 1].next = NULL;
+    const int32_t *first = *at;
+    int failed = q->dc ? dc_post(q, wrs, port_object(p, (uint32_t)first[C_HANDLE], KIND_AH), (uint32_t)first[C_PEER], (uint32_t)first[C_PEER_KEY])
+                       : ibv_post_send(q->ib, wrs, &bad);
+    posted = failed ? (bad ? (int)(bad - wrs) : 0) : n;
+    if (failed) error = failed < 0 ? -failed : failed;
+  }
+  q->send.tail += (uint32_t)posted;
+  *taken += (uint32_t)posted;
+  double *totals = (double *)p->head;
+  totals[HEAD_OPERATIONS] += posted;
+  totals[HEAD_BYTES] += bytes;
+  *at = w;
+  return error;
+}
+
+static int post_receive(port *p, const int32_t *w, uint32_t *taken) {
+  struct ibv_sge sges[MOST_SGES];
+  struct ibv_recv_wr wr = {.sg_list = sges}, *bad;
+  uint32_t bytes;
+  wr.num_sge = read_sges(w, C_RECV_WORDS, w[C_SGES], sges, &bytes);
+  int error;
+  if (w[C_KIND] == COMMAND_RECV) {
+    queue_pair *q = port_object(p, (uint32_t)w[C_OBJECT], KIND_QP);
+    if (!q) return EINVAL;
+    request_ring *r = &q->receive;
+    if (r->tail - r->head >= r->depth) return ENOMEM;
+    r->slots[r->tail & r->mask] = (slot){f64_at(w, C_ID), bytes, OP_RECV};
+    wr.wr_id = name_of(WR_RECV, q->generation, q->object, r->tail);
+    error = ibv_post_recv(q->ib, &wr, &bad);
+    if (!error) r->tail++;
+  } else {
+    shared_queue *s = port_object(p, (uint32_t)w[C_OBJECT], KIND_SRQ);
+    if (!s) return EINVAL;
+    if (s->spare == 0) return ENOMEM;
+    uint32_t at = s->free[s->spare - 1];
+    s->slots[at] = (slot){f64_at(w, C_ID), bytes, OP_RECV};
+    wr.wr_id = name_of(WR_SRQ, s->generation, s->object, at);
+    error = ibv_post_srq_recv(s->ib, &wr, &bad);
+    if (!error) s->spare--;
+  }
+  if (!error) ++*taken;
+  return error < 0 ? -error : error;
+}
+
+/* ---- reaping ---- */
+
+/* A completion as JavaScript reads it; 0 when it belongs to nobody any more. */
+static int translate(port *p, const struct ibv_wc *wc, record *out) {
+  uint32_t kind = (uint32_t)(wc->wr_id >> 62), generation = (uint32_t)(wc->wr_id >> 48) & GENERATION_MASK;
+  uint32_t index = (uint32_t)(wc->wr_id >> 24) & 0xffffff, sequence = (uint32_t)wc->wr_id & SEQUENCE_MASK;
+  int failed = wc->status != IBV_WC_SUCCESS;
+  *out = (record){.status = wc->status, .number = wc->qp_num, .vendor = failed ? wc->vendor_err : 0};
+  if (kind == WR_SRQ) {
+    shared_queue *s = port_object(p, index, KIND_SRQ);
+    if (!s || s->generation != generation) return 0;
+    out->id = s->slots[sequence].id;
+    s->free[s->spare++] = sequence;
+  } else {
+    queue_pair *q = port_object(p, index, KIND_QP);
+    if (!q || q->generation != generation) return 0;
+    request_ring *r = kind == WR_SEND ? &q->send : &q->receive;
+    uint32_t whole = r->head + ((sequence - r->head) & SEQUENCE_MASK);
+    slot *s = &r->slots[whole & r->mask];
+    out->id = s->id;
+    out->object = index;
+    r->head = whole + 1; /* and with it everything before that made no completion */
+    if (kind == WR_SEND) {
+      out->opcode = s->opcode;
+      out->bytes = failed ? 0 : s->bytes;
+      return 1;
+    }
+    out->source = q->type == IBV_QPT_UD ? wc->src_qp : q->destination;
+  }
+  out->opcode = !failed && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? OP_RECV_WRITE : OP_RECV;
+  if (failed) return 1;
+  out->bytes = wc->byte_len;
+  if (kind == WR_SRQ) out->source = wc->src_qp;
+  if (wc->wc_flags & IBV_WC_WITH_IMM) {
+    out->immediate = ntohl(wc->imm_data);
+    out->flags |= 1;
+  }
+  if (wc->wc_flags & IBV_WC_GRH) out->flags |= 2;
+  return 1;
+}
+
+static void reap(port *p, completion_queue *cq) {
+  uint32_t first = (uint32_t)p->head[HEAD_FIRST], most = (uint32_t)p->head[HEAD_MOST], filled = 0;
+  double *totals = (double *)p->head;
+  if (first + most > cq->records) most = first < cq->records ? cq->records - first : 0;
+  struct ibv_wc wcs[16];
+  while (filled < most) {
+    int want = most - filled < 16 ? (int)(most - filled) : 16;
+    int n = ibv_poll_cq(cq->ib, want, wcs);
+    if (n < 0) {
+      p->head[HEAD_ERRNO] = EIO;
+      break;
+    }
+    for (int i = 0; i < n; i++) {
+      record *out = &cq->area[first + filled];
+      if (!translate(p, &wcs[i], out)) continue;
+      if (out->status) totals[HEAD_ERRORS]++;
+      filled++;
+    }
+    if (n < want) break;
+  }
+  p->head[HEAD_FILLED] = (int32_t)filled;
+}
+
+void port_run(port *p) {
+  int32_t *head = p->head;
+  if (head[HEAD_COMMANDS] > 0) {
+    const int32_t *w = (const int32_t *)p->commands, *end = w + head[HEAD_COMMANDS] / 4;
+    uint32_t taken = 0;
+    int error = 0;
+    while (w < end && !error) {
+      if (w[C_KIND] == COMMAND_SEND) {
+        error = post_sends(p, &w, end, &taken);
+      } else {
+        error = post_receive(p, w, &taken);
+        w = next_command(w);
+      }
+    }
+    head[HEAD_ERRNO] = error;
+    head[HEAD_TAKEN] = (int32_t)taken;
+    head[HEAD_COMMANDS] = 0;
+  }
+  if (head[HEAD_QUEUE] != 0) {
+    completion_queue *cq = port_object(p, (uint32_t)head[HEAD_QUEUE], KIND_CQ);
+    head[HEAD_QUEUE] = 0;
+    head[HEAD_FILLED] = 0;
+    if (cq) reap(p, cq);
+  }
+}
+
+/* ---- making and unmaking ---- */
+
+static int nonblocking(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? errno : 0;
+}
+
+int port_open(const char *name, int number, void *block, port **out) {
+  int count = 0;
+  struct ibv_device **list = ibv_get_device_list(&count);
+  if (!list) return errno ? errno : ENODEV;
+  struct ibv_device *found = NULL;
+  for (int i = 0; i < count; i++)
+    if (strcmp(ibv_get_device_name(list[i]), name) == 0) found = list[i];
+  struct ibv_context *context = found ? ibv_open_device(found) : NULL;
+  int error = found ? errno : ENODEV;
+  ibv_free_device_list(list);
+  if (!context) return error ? error : EIO;
+  port *p = calloc(1, sizeof *p);
+  p->context = context;
+  p->number = number;
+  p->head = block;
+  p->commands = (uint8_t *)block + COMMAND_OFFSET;
+  p->object_room = 64;
+  p->object_count = 1; /* 0 is nobody */
+  p->objects = calloc(p->object_room, sizeof *p->objects);
+  p->channel = ibv_create_comp_channel(context);
+  p->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (!p->channel || p->epoll < 0 || nonblocking(p->channel->fd) || nonblocking(context->async_fd)) {
+    error = errno;
+    port_close(p);
+    return error ? error : EIO;
+  }
+  struct epoll_event event = {.events = EPOLLIN};
+  epoll_ctl(p->epoll, EPOLL_CTL_ADD, p->channel->fd, &event);
+  epoll_ctl(p->epoll, EPOLL_CTL_ADD, context->async_fd, &event);
+  *out = p;
+  return 0;
+}
+
+int port_destroy(port *p, uint32_t index) {
+  if (index == 0 || index >= p->object_count) return EINVAL;
+  object *o = &p->objects[index];
+  int error = 0;
+  switch (o->kind) {
+    case KIND_PD: error = ibv_dealloc_pd(o->it); break;
+    case KIND_MR: error = ibv_dereg_mr(o->it); break;
+    case KIND_AH: error = ibv_destroy_ah(o->it); break;
+    case KIND_CM: cm_destroy(o->it); break;
+    case KIND_CQ: {
+      completion_queue *cq = o->it;
+      error = ibv_destroy_cq(cq->ib);
+      if (!error) free(cq); /* the area goes with its ArrayBuffer */
+      break;
+    }
+    case KIND_QP: {
+      queue_pair *q = o->it;
+      error = ibv_destroy_qp(q->ib);
+      if (error) break;
+      dc_free(q);
+      free(q->send.slots);
+      free(q->receive.slots);
+      free(q);
+      break;
+    }
+    case KIND_SRQ: {
+      shared_queue *s = o->it;
+      error = ibv_destroy_srq(s->ib);
+      if (error) break;
+      free(s->slots);
+      free(s->free);
+      free(s);
+      break;
+    }
+    default: return EINVAL;
+  }
+  if (error) return error < 0 ? errno : error;
+  port_forget(p, index);
+  return 0;
+}
+
+void port_close(port *p) {
+  static const int ORDER[] = {KIND_CM, KIND_QP, KIND_SRQ, KIND_CQ, KIND_AH, KIND_MR, KIND_PD};
+  for (size_t k = 0; k < sizeof ORDER / sizeof *ORDER; k++)
+    for (uint32_t i = 1; i < p->object_count; i++)
+      if (p->objects[i].kind == ORDER[k]) port_destroy(p, i);
+  if (p->epoll >= 0) close(p->epoll);
+  if (p->cm) rdma_destroy_event_channel(p->cm);
+  if (p->channel) ibv_destroy_comp_channel(p->channel);
+  ibv_close_device(p->context);
+  free(p->objects);
+  free(p);
+}
+
+static int adopt_or(port *p, int kind, void *it) {
+  if (!it) return errno ? -errno : -ENOMEM;
+  return (int)port_adopt(p, kind, it);
+}
+
+int port_alloc_pd(port *p) { return adopt_or(p, KIND_PD, ibv_alloc_pd(p->context)); }
+
+int port_register(port *p, uint32_t pd, void *address, size_t length, int access) {
+  struct ibv_pd *domain = port_object(p, pd, KIND_PD);
+  if (!domain) return -EINVAL;
+  return adopt_or(p, KIND_MR, ibv_reg_mr(domain, address, length, access));
+}
+
+int port_create_cq(port *p, uint32_t depth, uint32_t records) {
+  completion_queue *cq = calloc(1, sizeof *cq);
+  cq->records = records;
+  cq->area = calloc(records, sizeof *cq->area);
+  cq->object = port_adopt(p, KIND_CQ, cq);
+  errno = 0;
+  if (cq->area) cq->ib = ibv_create_cq(p->context, (int)depth, (void *)(uintptr_t)cq->object, p->channel, 0);
+  if (cq->ib) return (int)cq->object;
+  int error = errno ? errno : ENOMEM;
+  port_forget(p, cq->object);
+  free(cq->area);
+  free(cq);
+  return -error;
+}
+
+int port_create_srq(port *p, uint32_t pd, uint32_t depth, uint32_t sges) {
+  struct ibv_pd *domain = port_object(p, pd, KIND_PD);
+  if (!domain) return -EINVAL;
+  shared_queue *s = calloc(1, sizeof *s);
+  s->depth = s->spare = depth;
+  s->slots = calloc(depth, sizeof *s->slots);
+  s->free = calloc(depth, sizeof *s->free);
+  for (uint32_t i = 0; i < depth; i++) s->free[i] = depth - 1 - i;
+  s->generation = port_generation(p);
+  s->object = port_adopt(p, KIND_SRQ, s);
+  struct ibv_srq_init_attr init = {.srq_context = (void *)(uintptr_t)s->object, .attr = {.max_wr = depth, .max_sge = sges}};
+  errno = 0;
+  s->ib = ibv_create_srq(domain, &init);
+  if (s->ib) return (int)s->object;
+  int error = errno ? errno : ENOMEM;
+  port_forget(p, s->object);
+  free(s->slots);
+  free(s->free);
+  free(s);
+  return -error;
+}
+
+enum { TYPE_RC, TYPE_UC, TYPE_UD, TYPE_DCI, TYPE_DCT };
+
+int port_create_qp(port *p) {
+  const int32_t *a = p->head + ARGUMENT_WORD;
+  struct ibv_pd *pd = port_object(p, (uint32_t)a[0], KIND_PD);
+  completion_queue *send = port_object(p, (uint32_t)a[1], KIND_CQ), *receive = port_object(p, (uint32_t)a[2], KIND_CQ);
+  shared_queue *srq = port_object(p, (uint32_t)a[3], KIND_SRQ);
+  if (!pd || !send || !receive || (a[3] && !srq)) return -EINVAL;
+  queue_pair *q = calloc(1, sizeof *q);
+  int type = a[4];
+  q->type = type == TYPE_UC ? IBV_QPT_UC : type == TYPE_UD ? IBV_QPT_UD : type == TYPE_RC ? IBV_QPT_RC : IBV_QPT_DRIVER;
+  q->shares = srq != NULL;
+  q->generation = port_generation(p);
+  q->object = port_adopt(p, KIND_QP, q);
+  int error = ring_make(&q->send, (uint32_t)a[5]);
+  if (!error) error = ring_make(&q->receive, (uint32_t)a[6]);
+  struct ibv_qp_init_attr init = {
+      .qp_context = (void *)(uintptr_t)q->object,
+      .send_cq = send->ib,
+      .recv_cq = receive->ib,
+      .srq = srq ? srq->ib : NULL,
+      .cap = {(uint32_t)a[5], srq ? 0 : (uint32_t)a[6], (uint32_t)a[7], srq ? 0 : (uint32_t)a[8], (uint32_t)a[9]},
+      .qp_type = q->type,
+      .sq_sig_all = a[10],
+  };
+  errno = 0;
+  if (!error && type == TYPE_DCI) {
+    error = dc_create_initiator(p, q, pd, &init);
+  } else if (!error && type == TYPE_DCT) {
+    error = dc_create_target(p, q, pd, &init, (uint32_t)a[11]);
+  } else if (!error) {
+    q->ib = ibv_create_qp(pd, &init);
+    if (!q->ib) error = errno ? errno : ENOMEM;
+  }
+  if (!error) {
+    q->number = q->ib->qp_num;
+    return (int)q->object;
+  }
+  port_forget(p, q->object);
+  free(q->send.slots);
+  free(q->receive.slots);
+  free(q);
+  return -error;
+}
+
+static void read_address(const int32_t *a, struct ibv_ah_attr *ah, int number) {
+  memset(ah, 0, sizeof *ah);
+  ah->is_global = (uint8_t)a[A_GLOBAL];
+  ah->dlid = (uint16_t)a[A_LID];
+  ah->sl = (uint8_t)a[A_SERVICE_LEVEL];
+  ah->static_rate = (uint8_t)a[A_RATE];
+  ah->port_num = (uint8_t)number;
+  if (!ah->is_global) return;
+  memcpy(ah->grh.dgid.raw, a + A_GID, 16);
+  ah->grh.sgid_index = (uint8_t)a[A_GID_INDEX];
+  ah->grh.hop_limit = (uint8_t)a[A_HOPS];
+  ah->grh.traffic_class = (uint8_t)a[A_CLASS];
+  ah->grh.flow_label = (uint32_t)a[A_FLOW];
+}
+
+int port_create_ah(port *p, uint32_t pd) {
+  struct ibv_pd *domain = port_object(p, pd, KIND_PD);
+  if (!domain) return -EINVAL;
+  struct ibv_ah_attr attr;
+  read_address(p->head + ARGUMENT_WORD, &attr, p->number);
+  errno = 0;
+  return adopt_or(p, KIND_AH, ibv_create_ah(domain, &attr));
+}
+
+/* Only what A_MASK names. */
+void port_read_attributes(const int32_t *a, struct ibv_qp_attr *attr) {
+  int mask = a[A_MASK];
+  if (mask & IBV_QP_PKEY_INDEX) attr->pkey_index = (uint16_t)a[A_PKEY];
+  if (mask & IBV_QP_PORT) attr->port_num = (uint8_t)a[A_PORT];
+  if (mask & IBV_QP_ACCESS_FLAGS) attr->qp_access_flags = (unsigned)a[A_ACCESS];
+  if (mask & IBV_QP_QKEY) attr->qkey = (uint32_t)a[A_QKEY];
+  if (mask & IBV_QP_PATH_MTU) attr->path_mtu = (enum ibv_mtu)a[A_MTU];
+  if (mask & IBV_QP_DEST_QPN) attr->dest_qp_num = (uint32_t)a[A_DESTINATION];
+  if (mask & IBV_QP_RQ_PSN) attr->rq_psn = (uint32_t)a[A_RQ_PSN];
+  if (mask & IBV_QP_SQ_PSN) attr->sq_psn = (uint32_t)a[A_SQ_PSN];
+  if (mask & IBV_QP_MAX_QP_RD_ATOMIC) attr->max_rd_atomic = (uint8_t)a[A_MAX_RD];
+  if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) attr->max_dest_rd_atomic = (uint8_t)a[A_MAX_DEST_RD];
+  if (mask & IBV_QP_MIN_RNR_TIMER) attr->min_rnr_timer = (uint8_t)a[A_MIN_RNR];
+  if (mask & IBV_QP_TIMEOUT) attr->timeout = (uint8_t)a[A_TIMEOUT];
+  if (mask & IBV_QP_RETRY_CNT) attr->retry_cnt = (uint8_t)a[A_RETRY];
+  if (mask & IBV_QP_RNR_RETRY) attr->rnr_retry = (uint8_t)a[A_RNR_RETRY];
+  if (mask & IBV_QP_CUR_STATE) attr->cur_qp_state = (enum ibv_qp_state)a[A_CUR_STATE];
+  if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) attr->en_sqd_async_notify = (uint8_t)a[A_NOTIFY_DRAINED];
+}
+
+int port_modify(port *p, uint32_t index) {
+  queue_pair *q = port_object(p, index, KIND_QP);
+  if (!q) return EINVAL;
+  const int32_t *a = p->head + ARGUMENT_WORD;
+  struct ibv_qp_attr attr = {.qp_state = (enum ibv_qp_state)a[A_STATE]};
+  port_read_attributes(a, &attr);
+  if (a[A_MASK] & (IBV_QP_AV | IBV_QP_PATH_MTU)) read_address(a, &attr.ah_attr, p->number);
+  int error = ibv_modify_qp(q->ib, &attr, a[A_MASK] | IBV_QP_STATE);
+  if (error) return error < 0 ? errno : error;
+  if (a[A_MASK] & IBV_QP_DEST_QPN) q->destination = attr.dest_qp_num;
+  if (attr.qp_state == IBV_QPS_RESET) port_forget_requests(p, q);
+  return 0;
+}
+
+/* The requests of a queue pair are gone, and completions of theirs that are still to come are nobody's. */
+void port_forget_requests(port *p, queue_pair *q) {
+  q->generation = port_generation(p);
+  q->send.head = q->send.tail = q->receive.head = q->receive.tail = 0;
+}
+
+int port_query(port *p, uint32_t index) {
+  queue_pair *q = port_object(p, index, KIND_QP);
+  if (!q) return -EINVAL;
+  struct ibv_qp_attr attr;
+  struct ibv_qp_init_attr init;
+  memset(&attr, 0, sizeof attr);
+  int error = ibv_query_qp(q->ib, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                             IBV_QP_MIN_RNR_TIMER | IBV_QP_RQ_PSN | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC,
+                           &init);
+  if (error) return error < 0 ? -errno : -error;
+  int32_t *a = p->head + ARGUMENT_WORD;
+  a[A_DESTINATION] = (int32_t)attr.dest_qp_num;
+  a[A_MTU] = attr.path_mtu;
+  a[A_TIMEOUT] = attr.timeout;
+  a[A_RETRY] = attr.retry_cnt;
+  a[A_RNR_RETRY] = attr.rnr_retry;
+  a[A_MIN_RNR] = attr.min_rnr_timer;
+  a[A_RQ_PSN] = (int32_t)attr.rq_psn;
+  a[A_SQ_PSN] = (int32_t)attr.sq_psn;
+  a[A_MAX_RD] = attr.max_rd_atomic;
+  a[A_MAX_DEST_RD] = attr.max_dest_rd_atomic;
+  a[A_GLOBAL] = attr.ah_attr.is_global;
+  a[A_LID] = attr.ah_attr.dlid;
+  memcpy(a + A_GID, attr.ah_attr.grh.dgid.raw, 16);
+  q->destination = attr.dest_qp_num;
+  return attr.qp_state;
+}

@@ -1,0 +1,241 @@
+/**
+ * The completion queue of an RDMA device. libibverbs has no way to look whether something is there, so completions are reaped into the
+ * queue's records, and `poll` takes them from there:
+ *
+ *     ibv_poll_cq ──run()──> records [ first ... filled )  ──poll──> WorkCompletions
+ */
+
+import { CompletionQueue, type CqInit, type Moderation } from '../../completion-queue.js';
+import { VerbsError } from '../../errors.js';
+import { COMPLETION_OPCODES, WC_RECV } from '../../opcode.js';
+import { type Cause, STATUS, statusMeaning, statusName } from '../../status.js';
+import { systemError } from '../../system-error.js';
+import type { WorkCompletions } from '../../work-completions.js';
+import { ERRNO, FILLED, FIRST, MOST, QUEUE } from './command-block.js';
+import type { IbverbsDevice } from './device.js';
+
+const CAUSES = 1024;
+const MOST_RECORDS = 65536;
+/** Records reaped in one go by a poll. */
+const BATCH = 64;
+
+// Words of a record: native/ibverbs/port.h.
+const RECORD_WORDS = 12;
+const STATUS_WORD = 2;
+const OPCODE_WORD = 3;
+const BYTES_WORD = 4;
+const IMMEDIATE_WORD = 5;
+const NUMBER_WORD = 6;
+const SOURCE_WORD = 7;
+const FLAGS_WORD = 8;
+const VENDOR_WORD = 9;
+
+export class IbverbsCompletionQueue extends CompletionQueue {
+  readonly device: IbverbsDevice;
+  readonly object: number;
+  /** Queue pairs that use it, once per direction. */
+  users = 0;
+  /** A queue pair with a shared receive queue uses it: the device may not say who sent. */
+  hasShared = false;
+  private readonly words: Uint32Array;
+  private readonly ids: Float64Array;
+  private readonly records: number;
+  private first = 0;
+  private filled = 0;
+  private readonly causes: (Cause | undefined)[] = [];
+  private lastCause = 0;
+  private isClosed = false;
+  private hasFailed = false;
+  private isHeld = false;
+  private isArmed = false;
+  private armedSolicited = false;
+  private count = 1;
+  private periodUs = 0;
+  private period: NodeJS.Timeout | undefined;
+
+  constructor(device: IbverbsDevice, init: CqInit) {
+    super(init);
+    if (init.thread !== undefined) {
+      throw new VerbsError('VERBS_UNSUPPORTED', 'an RDMA device raises completion events by itself: leave out `thread`');
+    }
+    this.device = device;
+    const { maxCqe } = device.choice.device;
+    if (this.depth > maxCqe) {
+      throw new VerbsError('VERBS_NO_MEMORY', `a completion queue of ${device.choice.device.name} has at most ${maxCqe} entries`);
+    }
+    this.records = Math.min(this.depth, MOST_RECORDS);
+    const made = device.addon.createCq(device.handle, this.depth, this.records);
+    if (typeof made === 'number') throw systemError(made, `no completion queue of ${this.depth} entries`, 'VERBS_NO_MEMORY');
+    this.object = made[0];
+    this.words = new Uint32Array(made[1]);
+    this.ids = new Float64Array(made[1]);
+  }
+
+  /** Takes completions from the device into the records: at most `most`, and as many as there is room for. */
+  private reap(most: number): number {
+    if (this.first === this.filled) this.first = this.filled = 0;
+    const { head } = this.device.block;
+    head[QUEUE] = this.object;
+    head[FIRST] = this.filled;
+    head[MOST] = Math.min(most, this.records - this.filled);
+    head[ERRNO] = 0;
+    this.device.block.run();
+    if (head[ERRNO] !== 0) this.hasFailed = true;
+    const taken = head[FILLED];
+    this.filled += taken;
+    return taken;
+  }
+
+  poll(wcs: WorkCompletions): number {
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    const { capacity } = wcs;
+    const { words } = this;
+    let n = 0;
+    while (n < capacity) {
+      if (this.first === this.filled && this.reap(Math.min(BATCH, capacity - n)) === 0) break;
+      const at = this.first++ * RECORD_WORDS;
+      wcs.id[n] = this.ids[at >> 1];
+      wcs.status[n] = words[at + STATUS_WORD];
+      wcs.opcode[n] = words[at + OPCODE_WORD];
+      wcs.byteLen[n] = words[at + BYTES_WORD];
+      wcs.imm[n] = words[at + IMMEDIATE_WORD];
+      wcs.qpNum[n] = words[at + NUMBER_WORD];
+      wcs.srcQp[n] = words[at + SOURCE_WORD];
+      wcs.flags[n] = words[at + FLAGS_WORD];
+      wcs.causeId[n] = 0;
+      if (words[at + STATUS_WORD] !== STATUS.SUCCESS) this.failedRequest(wcs, n, words[at + VENDOR_WORD]);
+      else if (this.hasShared && wcs.srcQp[n] === 0) wcs.srcQp[n] = this.device.queuePair(wcs.qpNum[n])?.destination ?? 0;
+      n++;
+    }
+    if (n > 0) wcs.rare = true;
+    else if (this.hasFailed) {
+      throw new VerbsError(
+        'VERBS_ILLEGAL',
+        `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
+      );
+    }
+    return n;
+  }
+
+  /** A request failed: says why, and its queue pair learns the state that this means. */
+  private failedRequest(wcs: WorkCompletions, n: number, vendor: number): void {
+    const status = wcs.status[n];
+    const qpNum = wcs.qpNum[n];
+    const qp = this.device.queuePair(qpNum);
+    const isFlush = status === STATUS.WR_FLUSH_ERR;
+    const opcode = COMPLETION_OPCODES[wcs.opcode[n]];
+    const isReceive = wcs.opcode[n] >= WC_RECV;
+    const first = qp?.firstFailure;
+    const code = vendor === 0 ? '' : ` (the device's own code: ${vendor})`;
+    const words =
+      isFlush && first
+        ? `request ${first.wrId} failed with ${first.status} before this one was carried out: ${first.words}`
+        : statusMeaning(status) + code;
+    const cause: Cause = {
+      status: statusName(status),
+      qpNum,
+      wrId: isFlush && first && !isReceive ? first.wrId : wcs.id[n],
+      opcode,
+      peer: qp?.peerName ?? 'unknown',
+      words,
+    };
+    qp?.noteFailure(cause, isReceive);
+    this.lastCause++;
+    this.causes[this.lastCause % CAUSES] = cause;
+    wcs.causeId[n] = this.lastCause;
+  }
+
+  cause(causeId: number): Cause | undefined {
+    return causeId > 0 && causeId > this.lastCause - CAUSES && causeId <= this.lastCause
+      ? this.causes[causeId % CAUSES]
+      : undefined;
+  }
+
+  isReady(): boolean {
+    return this.isClosed || this.first < this.filled || this.reap(BATCH) > 0 || this.hasFailed;
+  }
+
+  requestNotify(solicitedOnly = false): void {
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    this.isArmed = true;
+    this.armedSolicited = solicitedOnly;
+    this.arm();
+  }
+
+  private arm(): void {
+    const errno = this.device.addon.armCq(this.device.handle, this.object, this.armedSolicited ? 1 : 0);
+    if (errno !== 0) throw systemError(errno, 'the device cannot raise completion events');
+  }
+
+  moderate(moderation: Moderation): void {
+    const { count = 1, periodUs = 0 } = moderation;
+    for (const [name, value, low] of [
+      ['count', count, 1],
+      ['periodUs', periodUs, 0],
+    ] as const) {
+      if (!Number.isInteger(value) || value < low || value > 65535) {
+        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to 65535: got ${String(value)}`);
+      }
+    }
+    this.count = count;
+    this.periodUs = periodUs;
+  }
+
+  /** The device raised an event for this queue. Moderation is done here, because few devices have it: an event too early arms again. */
+  rang(): void {
+    if (this.isClosed || !this.isArmed) return;
+    if (this.count === 1 || this.armedSolicited) {
+      this.announce();
+      return;
+    }
+    while (this.reap(this.count) > 0) {
+      // everything that is there counts
+    }
+    const waiting = this.filled - this.first;
+    if (waiting >= this.count || waiting === 0 || this.filled === this.records) {
+      this.announce();
+      return;
+    }
+    if (this.periodUs > 0) this.period ??= setTimeout(() => this.announce(), Math.max(1, this.periodUs / 1000));
+    this.arm();
+    if (this.reap(this.count) > 0) this.rang();
+  }
+
+  private announce(): void {
+    clearTimeout(this.period);
+    this.period = undefined;
+    this.isArmed = false;
+    this.signal();
+  }
+
+  /** The queue overran. */
+  failed(): void {
+    this.hasFailed = true;
+    this.announce();
+  }
+
+  protected hold(on: boolean): void {
+    if (on === this.isHeld) return;
+    this.isHeld = on;
+    this.device.hold(on);
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    if (this.users > 0) throw new VerbsError('VERBS_BUSY', 'queue pairs use this completion queue: close them first');
+    const { device } = this;
+    if (!device.isClosed) {
+      const errno = device.addon.destroy(device.handle, this.object);
+      if (errno !== 0) throw systemError(errno, 'the completion queue is still used', 'VERBS_BUSY');
+    }
+    this.shut();
+  }
+
+  /** Closes without asking: the device is going. */
+  shut(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.device.forgetCq(this);
+    this.announce();
+  }
+}

@@ -1,0 +1,468 @@
+/**
+ * Connections through librdmacm. The queue pairs are made before and without it, so their states are walked here with what the
+ * connection's id knows:
+ *
+ *     connect:  resolve address ── resolve route ── INIT, REQ ── (REP) RTR, RTS, RTU             iWARP: the kernel does the last step
+ *     accept:   (REQ) INIT, RTR, RTS, REP ── (RTU)
+ *
+ * A number is a port of librdmacm's TCP port space, as other programs use it. Any other name gets a free port, which a directory on this host
+ * knows; from another host `listener.target` tells address and port. With a name, private data is preceded by its length.
+ */
+
+import { constants, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Addon } from '../../../native/addon.js';
+import type { Connection, ConnectionRequest, ConnectOptions, Listener } from '../../connection.js';
+import { VerbsError } from '../../errors.js';
+import { systemError } from '../../system-error.js';
+import { endOf, gidText, ipText, parseIp } from '../roce/address.js';
+import { Directory } from '../roce/directory.js';
+import { checkName, parseTarget, targetOf } from '../roce/service.js';
+import type { IbverbsDevice, Waiter } from './device.js';
+import type { IbverbsQueuePair } from './queue-pair.js';
+
+const DEFAULT_TIMEOUT_MS = 5000;
+const RESOLVE_MS = 2000;
+/** What librdmacm carries for the user in a request, an answer and a refusal. */
+const REQUEST_BYTES = 56;
+const REPLY_BYTES = 196;
+const REJECT_BYTES = 148;
+
+// Numbers of enum rdma_cm_event_type.
+const ADDR_RESOLVED = 0;
+const ADDR_ERROR = 1;
+const ROUTE_RESOLVED = 2;
+const ROUTE_ERROR = 3;
+const CONNECT_REQUEST = 4;
+const CONNECT_RESPONSE = 5;
+const CONNECT_ERROR = 6;
+const UNREACHABLE = 7;
+const REJECTED = 8;
+const ESTABLISHED = 9;
+const DISCONNECTED = 10;
+const DEVICE_REMOVAL = 11;
+
+/** Reasons of InfiniBand's REJ message. */
+const REASON_TIMEOUT = 4;
+const REASON_NO_SERVICE = 8;
+
+const { ECONNREFUSED, EADDRINUSE, EADDRNOTAVAIL } = constants.errno;
+const NOTHING = new Uint8Array(0);
+
+const isPort = (service: string): boolean => /^\d{1,5}$/.test(service) && Number(service) < 65536;
+
+/** Private data on the wire. Throws VERBS_INVALID when it does not fit. */
+function framed(data: Uint8Array = NOTHING, limit: number, isRaw: boolean): Uint8Array {
+  const most = isRaw ? limit : limit - 1;
+  if (data.length > most) {
+    throw new VerbsError('VERBS_INVALID', `${data.length} bytes of private data: librdmacm carries at most ${most} here`);
+  }
+  return isRaw ? data : Uint8Array.of(data.length, ...data);
+}
+
+function unframed(data: Uint8Array, isRaw: boolean): Uint8Array {
+  return isRaw ? data : data.slice(1, 1 + (data[0] ?? 0));
+}
+
+class IbverbsConnection implements Connection {
+  readonly qp: IbverbsQueuePair;
+  readonly privateData: Uint8Array;
+  readonly closed: Promise<string>;
+  private readonly act: () => void;
+  private end!: (reason: string) => void;
+
+  constructor(qp: IbverbsQueuePair, privateData: Uint8Array, disconnect: () => void) {
+    this.qp = qp;
+    this.privateData = privateData;
+    this.act = disconnect;
+    this.closed = new Promise((resolve) => {
+      this.end = resolve;
+    });
+  }
+
+  disconnect(): void {
+    this.act();
+    this.over('this side disconnected');
+  }
+
+  over(reason: string): void {
+    this.qp.stop();
+    this.end(reason);
+  }
+}
+
+class IbverbsRequest implements ConnectionRequest {
+  readonly privateData: Uint8Array;
+  readonly id: number;
+  readonly listener: IbverbsListener;
+  private readonly manager: ConnectionManager;
+
+  constructor(manager: ConnectionManager, listener: IbverbsListener, id: number, privateData: Uint8Array) {
+    this.manager = manager;
+    this.listener = listener;
+    this.id = id;
+    this.privateData = privateData;
+  }
+
+  accept(qp: IbverbsQueuePair, options: ConnectOptions = {}): Promise<Connection> {
+    return this.manager.accept(this, qp, options);
+  }
+
+  reject(privateData?: Uint8Array): void {
+    this.manager.reject(this, privateData);
+  }
+}
+
+class IbverbsListener implements Listener {
+  readonly name: string;
+  readonly target: string;
+  readonly id: number;
+  readonly isRaw: boolean;
+  /** Requests that nobody has taken, and those taken and not answered. */
+  readonly waiting: IbverbsRequest[] = [];
+  readonly open = new Set<IbverbsRequest>();
+  private readonly acceptors = new Set<Waiter<ConnectionRequest>>();
+  private readonly device: IbverbsDevice;
+  private readonly manager: ConnectionManager;
+  private isClosed = false;
+
+  constructor(manager: ConnectionManager, device: IbverbsDevice, name: string, target: string, id: number) {
+    this.manager = manager;
+    this.device = device;
+    this.name = name;
+    this.target = target;
+    this.id = id;
+    this.isRaw = isPort(name);
+  }
+
+  offer(request: IbverbsRequest): void {
+    this.open.add(request);
+    const [acceptor] = this.acceptors;
+    if (acceptor) acceptor.resolve(request);
+    else this.waiting.push(request);
+  }
+
+  accept(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<ConnectionRequest> {
+    if (this.isClosed) return Promise.reject(new VerbsError('VERBS_CLOSED', `the listener '${this.name}' is closed`));
+    const request = this.waiting.shift();
+    if (request) return Promise.resolve(request);
+    return this.device.wait<ConnectionRequest>(options, 'no connection request', (acceptor) => {
+      this.acceptors.add(acceptor);
+      return () => this.acceptors.delete(acceptor);
+    });
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<ConnectionRequest, void, undefined> {
+    while (!this.isClosed) yield await this.accept();
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    for (const request of [...this.open]) request.reject();
+    this.manager.unlisten(this);
+    for (const acceptor of [...this.acceptors]) {
+      acceptor.reject(new VerbsError('VERBS_CLOSED', `the listener '${this.name}' was closed`));
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+interface Pending extends Waiter<Connection> {
+  readonly qp: IbverbsQueuePair;
+  readonly options: ConnectOptions;
+  readonly name: string;
+  readonly isRaw: boolean;
+  readonly data: Uint8Array;
+  readonly isPassive: boolean;
+}
+
+export class ConnectionManager {
+  private readonly device: IbverbsDevice;
+  private readonly directory: Directory;
+  /** Of the port's interface. */
+  private readonly ip: string | undefined;
+  private readonly listeners = new Map<number, IbverbsListener>();
+  private readonly requests = new Map<number, IbverbsRequest>();
+  private readonly pending = new Map<number, Pending>();
+  private readonly connections = new Map<number, IbverbsConnection>();
+
+  constructor(device: IbverbsDevice, addon: Addon, ip: string | undefined) {
+    this.device = device;
+    this.ip = ip;
+    this.directory = new Directory(addon, join(tmpdir(), `verbena-ibverbs-${process.getuid?.() ?? 0}`));
+  }
+
+  private get ownIp(): string {
+    if (this.ip !== undefined) return this.ip;
+    const { device, port } = this.device.choice;
+    throw new VerbsError(
+      'VERBS_NO_DEVICE',
+      `rdma-cm addresses peers by IP, and port ${port.number} of ${device.name} has no IP address: give its interface one (IPoIB on InfiniBand)`,
+    );
+  }
+
+  listen(name: string): IbverbsListener {
+    checkName(name);
+    const { device, ownIp } = this;
+    const port = isPort(name) ? Number(name) : 0;
+    if (this.directory.find(name) !== undefined) {
+      throw new VerbsError('VERBS_BUSY', `somebody listens under '${name}' already`);
+    }
+    const made = device.addon.cmListen(device.handle, ownIp, port);
+    if (typeof made === 'number') {
+      if (made === -EADDRINUSE) throw new VerbsError('VERBS_BUSY', `port ${port} of ${ownIp} is taken: listen at another`);
+      throw systemError(made, `cannot listen at ${ownIp}`);
+    }
+    const [id, bound] = made;
+    const address = parseIp(ownIp) as Uint8Array;
+    try {
+      this.directory.add(name, { gid: gidText(address), port: bound });
+    } catch (error) {
+      device.addon.destroy(device.handle, id);
+      throw error;
+    }
+    const listener = new IbverbsListener(this, device, name, targetOf({ address, port: bound }, name), id);
+    this.listeners.set(id, listener);
+    return listener;
+  }
+
+  unlisten(listener: IbverbsListener): void {
+    this.directory.remove(listener.name);
+    this.listeners.delete(listener.id);
+    this.destroy(listener.id);
+  }
+
+  connect(name: string, qp: IbverbsQueuePair, options: ConnectOptions): Promise<Connection> {
+    checkName(name);
+    const { device, ownIp } = this;
+    const { end, service } = parseTarget(name);
+    const isRaw = isPort(service);
+    const data = framed(options.privateData, REQUEST_BYTES, isRaw);
+    const there = end ?? this.find(name);
+    const port = isRaw ? Number(service) : there.port;
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+    if (qp.type !== 'RC') {
+      throw new VerbsError('VERBS_UNSUPPORTED', `rdma-cm connects RC queue pairs: exchange address() for ${qp.type}`);
+    }
+    return device.wait<Connection>({ timeoutMs, signal }, `'${name}' did not answer`, (waiter) => {
+      const id = device.addon.cmResolve(device.handle, ownIp, ipText(there.address), port, RESOLVE_MS);
+      if (id < 0)
+        throw systemError(id, `no way to ${ipText(there.address)}`, id === -EADDRNOTAVAIL ? 'VERBS_NO_DEVICE' : 'VERBS_SYSTEM');
+      this.pending.set(id, { qp, options, name, isRaw, data, isPassive: false, ...waiter });
+      return () => {
+        // Gave up: destroying the id tells the other side.
+        if (this.pending.delete(id)) this.destroy(id);
+      };
+    });
+  }
+
+  private find(name: string): { address: Uint8Array; port: number } {
+    const av = this.directory.find(name);
+    if (av !== undefined) return endOf(av);
+    throw new VerbsError(
+      'VERBS_NO_DEVICE',
+      `nobody on this host listens under '${name}': start the listener first, or give its listener.target`,
+    );
+  }
+
+  /** What both sides tell about their queue pair. */
+  private writeParameters({ qp, options }: { qp: IbverbsQueuePair; options: ConnectOptions }): void {
+    const { attributes = {} } = options;
+    const { device } = this;
+    device.block.arguments.set([
+      qp.qpNum,
+      Math.min(attributes.maxDestRdAtomic ?? 16, device.maxTargetReads, 255),
+      Math.min(attributes.maxRdAtomic ?? 16, device.maxReads, 255),
+      attributes.retryCnt ?? 7,
+      attributes.rnrRetry ?? 7,
+      qp.srq ? 1 : 0,
+    ]);
+  }
+
+  async accept(request: IbverbsRequest, qp: IbverbsQueuePair, options: ConnectOptions): Promise<Connection> {
+    const { device } = this;
+    const { id, listener } = request;
+    const data = framed(options.privateData, REPLY_BYTES, listener.isRaw);
+    device.progress();
+    if (!this.requests.has(id)) {
+      throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up, or the request was answered already');
+    }
+    if (qp.state !== 'RESET') qp.modify('RESET');
+    for (const state of ['INIT', 'RTR', 'RTS'] as const) qp.moveManaged(id, state, options.attributes ?? {});
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+    this.forget(request);
+    return device.wait<Connection>({ timeoutMs, signal }, 'the initiator did not confirm', (waiter) => {
+      this.pending.set(id, { qp, options, name: listener.name, isRaw: listener.isRaw, data, isPassive: true, ...waiter });
+      this.writeParameters({ qp, options });
+      const errno = device.addon.cmAccept(device.handle, id, data);
+      if (errno !== 0) {
+        this.pending.delete(id);
+        this.destroy(id);
+        throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up');
+      }
+      return () => {
+        if (this.pending.delete(id)) this.destroy(id);
+      };
+    });
+  }
+
+  reject(request: IbverbsRequest, data?: Uint8Array): void {
+    const privateData = framed(data, REJECT_BYTES, request.listener.isRaw);
+    if (!this.requests.has(request.id)) return;
+    this.forget(request);
+    this.device.addon.cmReject(this.device.handle, request.id, privateData);
+    this.destroy(request.id);
+  }
+
+  private forget(request: IbverbsRequest): void {
+    this.requests.delete(request.id);
+    request.listener.open.delete(request);
+    const at = request.listener.waiting.indexOf(request);
+    if (at >= 0) request.listener.waiting.splice(at, 1);
+  }
+
+  private destroy(id: number): void {
+    if (!this.device.isClosed) this.device.addon.destroy(this.device.handle, id);
+  }
+
+  /** An event of librdmacm. */
+  happened(id: number, type: number, status: number, privateData: Uint8Array, listenerId: number): void {
+    const request = this.requests.get(id);
+    const pending = this.pending.get(id);
+    switch (type) {
+      case CONNECT_REQUEST: {
+        const listener = this.listeners.get(listenerId);
+        if (listener === undefined) {
+          this.destroy(id);
+          return;
+        }
+        const asked = new IbverbsRequest(this, listener, id, unframed(privateData, listener.isRaw));
+        this.requests.set(id, asked);
+        listener.offer(asked);
+        return;
+      }
+      case ADDR_RESOLVED:
+        if (pending) this.step(id, pending, () => this.check(this.device.addon.cmRoute(this.device.handle, id, RESOLVE_MS)));
+        return;
+      case ROUTE_RESOLVED:
+        if (pending) this.step(id, pending, () => this.ask(id, pending));
+        return;
+      case CONNECT_RESPONSE:
+        if (pending) this.step(id, pending, () => this.answered(id, pending, privateData));
+        return;
+      case ESTABLISHED:
+        if (pending) this.step(id, pending, () => this.established(id, pending, privateData));
+        return;
+      case DISCONNECTED:
+      case DEVICE_REMOVAL: {
+        const connection = this.connections.get(id);
+        if (connection === undefined) return;
+        this.connections.delete(id);
+        this.device.addon.cmDisconnect(this.device.handle, id); // answers the peer
+        this.destroy(id);
+        connection.over(type === DISCONNECTED ? 'the peer disconnected' : 'the RDMA device was removed');
+        return;
+      }
+      case ADDR_ERROR:
+      case ROUTE_ERROR:
+      case CONNECT_ERROR:
+      case UNREACHABLE:
+      case REJECTED:
+        if (request) {
+          this.forget(request);
+          this.destroy(id);
+        }
+        if (pending) this.refused(id, pending, type, status, privateData);
+    }
+  }
+
+  private check(errno: number): void {
+    if (errno !== 0) throw systemError(errno, 'the connection failed');
+  }
+
+  /** A step of a connection: what it throws ends the connection. */
+  private step(id: number, pending: Pending, act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.pending.delete(id);
+      this.destroy(id);
+      pending.reject(error);
+    }
+  }
+
+  private ask(id: number, pending: Pending): void {
+    const { qp, options, data } = pending;
+    if (qp.state !== 'RESET') qp.modify('RESET');
+    qp.moveManaged(id, 'INIT', options.attributes ?? {});
+    this.writeParameters(pending);
+    this.check(this.device.addon.cmConnect(this.device.handle, id, data));
+  }
+
+  private answered(id: number, pending: Pending, privateData: Uint8Array): void {
+    const { qp, options } = pending;
+    qp.moveManaged(id, 'RTR', options.attributes ?? {});
+    qp.moveManaged(id, 'RTS', options.attributes ?? {});
+    this.check(this.device.addon.cmEstablish(this.device.handle, id));
+    this.stands(id, pending, privateData);
+  }
+
+  /** The confirmation on the accepting side; on iWARP also the answer to who connects, whose queue pair the kernel has moved. */
+  private established(id: number, pending: Pending, privateData: Uint8Array): void {
+    void pending.qp.state;
+    this.stands(id, pending, pending.isPassive ? NOTHING : privateData);
+  }
+
+  private stands(id: number, pending: Pending, privateData: Uint8Array): void {
+    this.pending.delete(id);
+    const data = pending.isPassive ? NOTHING : unframed(privateData, pending.isRaw);
+    const connection = new IbverbsConnection(pending.qp, data, () => {
+      if (this.connections.has(id)) this.device.addon.cmDisconnect(this.device.handle, id);
+    });
+    this.connections.set(id, connection);
+    pending.resolve(connection);
+  }
+
+  private refused(id: number, pending: Pending, type: number, status: number, privateData: Uint8Array): void {
+    const { name, isRaw } = pending;
+    this.pending.delete(id);
+    this.destroy(id);
+    if (type === UNREACHABLE || (type === REJECTED && status === REASON_TIMEOUT)) {
+      pending.reject(new VerbsError('VERBS_TIMEOUT', `'${name}' did not answer, or has given up`));
+    } else if (type === REJECTED && (status === REASON_NO_SERVICE || status === -ECONNREFUSED)) {
+      pending.reject(new VerbsError('VERBS_NO_DEVICE', `nobody listens under '${name}' there`));
+    } else if (type === REJECTED) {
+      pending.reject(
+        new VerbsError('VERBS_REFUSED', `'${name}' refused the connection`, { privateData: unframed(privateData, isRaw) }),
+      );
+    } else {
+      pending.reject(systemError(status, `no way to '${name}': check the IP address and the route`, 'VERBS_NO_DEVICE'));
+    }
+  }
+
+  /** A queue pair is going: so is its connection. */
+  queuePairClosed(qp: IbverbsQueuePair): void {
+    for (const [id, connection] of this.connections) {
+      if (connection.qp !== qp) continue;
+      this.connections.delete(id);
+      this.device.addon.cmDisconnect(this.device.handle, id);
+      this.destroy(id);
+      connection.over('the queue pair was closed');
+    }
+  }
+
+  /** The device is going: peers learn it, listeners are gone. */
+  close(): void {
+    for (const listener of [...this.listeners.values()]) listener.close();
+    for (const [id, connection] of [...this.connections]) {
+      this.device.addon.cmDisconnect(this.device.handle, id);
+      connection.over('the device was closed');
+    }
+    this.connections.clear();
+    for (const pending of [...this.pending.values()]) pending.reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
+  }
+}

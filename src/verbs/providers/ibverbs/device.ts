@@ -1,0 +1,418 @@
+/**
+ * An RDMA device through libibverbs. Work requests and completions go through a block of numbers (command-block.ts); what happens by itself
+ * (completion events, async events, connection management) comes through one descriptor that the event loop watches.
+ *
+ *     QueuePair.postSend ──> block ──run()──> ibv_post_send          CompletionQueue.poll <── records <──run()── ibv_poll_cq
+ *     happened(...) <── epoll <── completion channel, async events, rdma-cm
+ */
+
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { basename } from 'node:path';
+import { type Door, openDoor } from '../../../native/door.js';
+import { CompletionChannel, type CompletionThread, type CqInit } from '../../completion-queue.js';
+import type { Connection, ConnectOptions, Listener } from '../../connection.js';
+import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
+import { VerbsError } from '../../errors.js';
+import type { MemoryKind } from '../../memory-region.js';
+import type { QpType } from '../../opcode.js';
+import type { AddressVector } from '../../qp-state.js';
+import type { QueuePair } from '../../queue-pair.js';
+import { systemError } from '../../system-error.js';
+import { createSegment, Segment } from '../shm/segment.js';
+import { HAPPENED_ASYNC, HAPPENED_COMPLETION, type Handle, type IbverbsAddon } from './addon.js';
+import { writeAddress } from './address-words.js';
+import { eventOf } from './async-events.js';
+import { CommandBlock } from './command-block.js';
+import { IbverbsCompletionQueue } from './completion-queue.js';
+import { ConnectionManager } from './connection-manager.js';
+import { addressOf, type Choice, gidBytes, gidWords, isInfiniBand, isIwarp } from './discovery.js';
+import type { IbverbsMemoryRegion } from './memory-region.js';
+import { IbverbsProtectionDomain } from './protection-domain.js';
+import type { IbverbsQueuePair } from './queue-pair.js';
+
+const PAGE = 4096;
+/** Inline sizes that are tried, because libibverbs cannot be asked. */
+const INLINE_SIZES = [4096, 2048, 1024, 512, 256, 128, 64, 32, 16];
+
+/** A wait in progress. */
+export interface Waiter<T> {
+  resolve(value: T): void;
+  reject(error: unknown): void;
+}
+
+const open = new Set<IbverbsDevice>();
+
+function closeAll(): void {
+  for (const device of [...open]) device.close();
+}
+
+export class IbverbsDevice implements Device {
+  readonly provider = 'ibverbs';
+  readonly name: string;
+  readonly gid: string;
+  readonly capabilities: Capabilities;
+  readonly addon: IbverbsAddon;
+  readonly handle: Handle;
+  readonly block = new CommandBlock();
+  /** Device, port, GID and partition, and why these. */
+  readonly choice: Choice;
+  /** READs and atomics outstanding that the hardware can keep, as target and as initiator. */
+  readonly maxTargetReads: number;
+  readonly maxReads: number;
+  isClosed = false;
+  private readonly door: Door;
+  private readonly pds: IbverbsProtectionDomain[] = [];
+  private readonly cqs = new Map<number, IbverbsCompletionQueue>();
+  /** Queue pairs by the addon's number and by their own. */
+  private readonly queuePairs = new Map<number, IbverbsQueuePair>();
+  private readonly byNumber = new Map<number, IbverbsQueuePair>();
+  private readonly memories = new Map<ArrayBuffer, MemoryKind>();
+  private readonly readOnly = new WeakSet<ArrayBuffer>();
+  private readonly regions = new Set<IbverbsMemoryRegion>();
+  private readonly events: AsyncEvent[] = [];
+  private readonly eventWaiters = new Set<Waiter<AsyncEvent>>();
+  private manager: ConnectionManager | undefined;
+  private holds = 0;
+  private lastCounters: Counters | undefined;
+
+  /** Opens the chosen port. Throws VERBS_INVALID for an option that means nothing here, VERBS_SYSTEM. */
+  static open(addon: IbverbsAddon, choice: Choice, options: DeviceOptions): IbverbsDevice {
+    for (const name of Object.keys(options)) {
+      if (name !== 'name') throw new VerbsError('VERBS_INVALID', `the ibverbs provider has no option '${name}': it has name`);
+    }
+    return new IbverbsDevice(addon, choice, options.name ?? basename(process.argv[1] ?? 'node'));
+  }
+
+  private constructor(addon: IbverbsAddon, choice: Choice, name: string) {
+    const { device, port, gid } = choice;
+    this.addon = addon;
+    this.choice = choice;
+    this.name = name;
+    this.gid = gidWords(gid);
+    this.door = openDoor();
+    const opened = addon.open(device.name, port.number, this.block.buffer, (...what) => this.happened(...what));
+    if (typeof opened === 'number') throw systemError(opened, `cannot open ${device.name}`);
+    this.handle = opened.handle;
+    this.block.run = opened.run;
+    this.maxReads = device.maxInitRd;
+    this.maxTargetReads = device.maxRd;
+    const plain: QpType[] = isIwarp(device) ? ['RC'] : ['RC', 'UC', 'UD'];
+    this.capabilities = {
+      qpTypes: device.dc ? [...plain, 'DCI', 'DCT'] : plain,
+      maxInline: this.probeInline(),
+      maxSge: Math.min(64, device.maxSge),
+      maxMessage: port.maxMessage || 2 ** 31,
+      maxQpWr: Math.min(65536, device.maxQpWr),
+      mtu: Math.min(4096, port.activeMtu),
+      atomics: device.atomics === 0 ? 'none' : device.atomics === 2 ? 'global' : 'hca',
+      srq: device.maxSrq > 0,
+      multicast: device.maxMulticast > 0 && !isIwarp(device),
+      dc: device.dc,
+      onDemand: device.onDemand,
+      umr: false,
+      memoryWindows: false,
+      privateMemory: true,
+      mappedFiles: true,
+      directAccess: false,
+      peerDeath: false,
+      virtualTime: false,
+    };
+    if (open.size === 0) process.on('exit', closeAll);
+    open.add(this);
+  }
+
+  /** The most bytes that a queue pair can send inline. */
+  private probeInline(): number {
+    const { addon, handle, block } = this;
+    const pd = addon.allocPd(handle);
+    const cq = addon.createCq(handle, 1, 1);
+    if (pd < 0 || typeof cq === 'number') return 0;
+    let found = 0;
+    for (const size of INLINE_SIZES) {
+      block.arguments.set([pd, cq[0], cq[0], 0, 0, 1, 1, 1, 1, size, 0, 0]);
+      const made = addon.createQp(handle);
+      if (typeof made === 'number') continue;
+      addon.destroy(handle, made[0]);
+      found = size;
+      break;
+    }
+    addon.destroy(handle, cq[0]);
+    addon.destroy(handle, pd);
+    return found;
+  }
+
+  assertOpen(): void {
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
+  }
+
+  /** What peers put into their address vectors to reach this port. */
+  get av(): AddressVector {
+    const { device, port } = this.choice;
+    return isInfiniBand(device, port) ? { gid: this.gid, lid: port.lid } : { gid: this.gid };
+  }
+
+  /** Puts the way to a peer into the block's arguments. Throws VERBS_INVALID for an address that is none. */
+  writeAddress(av: AddressVector): void {
+    const { device, port, gid, serviceLevel, trafficClass } = this.choice;
+    const own = isInfiniBand(device, port) ? gidBytes(gid) : undefined;
+    writeAddress(this.block, av, { ownGid: own, gidIndex: gid.index, serviceLevel, trafficClass });
+  }
+
+  // ---- what happens by itself ----
+
+  private happened(kind: number, object: number, type: number, status: number, privateData: Uint8Array, listener: number): void {
+    if (this.isClosed) return;
+    if (kind === HAPPENED_COMPLETION) this.cqs.get(object)?.rang();
+    else if (kind === HAPPENED_ASYNC) this.raised(type, object);
+    else this.manager?.happened(object, type, status, privateData, listener);
+  }
+
+  private raised(code: number, object: number): void {
+    const { type, words, about } = eventOf(code);
+    if (type === undefined) return;
+    const qp = about === 'qp' ? this.queuePairs.get(object) : undefined;
+    if (about === 'cq') this.cqs.get(object)?.failed();
+    qp?.raised(type);
+    this.raise({ type, words, ...(qp && { qpNum: qp.qpNum, peer: qp.peerName }) });
+  }
+
+  /** Takes what has happened. */
+  progress(): void {
+    if (!this.isClosed) this.addon.progress(this.handle);
+  }
+
+  /** Keeps the process alive while somebody waits. */
+  hold(on: boolean): void {
+    this.holds += on ? 1 : -1;
+    if (!this.isClosed) this.addon.hold(this.handle, this.holds > 0 ? 1 : 0);
+  }
+
+  // ---- objects ----
+
+  allocPd(): IbverbsProtectionDomain {
+    this.assertOpen();
+    const pd = new IbverbsProtectionDomain(this);
+    this.pds.push(pd);
+    return pd;
+  }
+
+  createCq(init: CqInit = {}): IbverbsCompletionQueue {
+    this.assertOpen();
+    const cq = new IbverbsCompletionQueue(this, init);
+    this.cqs.set(cq.object, cq);
+    return cq;
+  }
+
+  forgetCq(cq: IbverbsCompletionQueue): void {
+    this.cqs.delete(cq.object);
+  }
+
+  createCompletionChannel(): CompletionChannel {
+    this.assertOpen();
+    return new CompletionChannel();
+  }
+
+  createCompletionThread(): CompletionThread {
+    throw new VerbsError('VERBS_UNSUPPORTED', "an RDMA device raises completion events by itself: use a queue in 'event' mode");
+  }
+
+  adoptQueuePair(qp: IbverbsQueuePair): void {
+    this.queuePairs.set(qp.object, qp);
+    this.byNumber.set(qp.qpNum, qp);
+  }
+
+  releaseQueuePair(qp: IbverbsQueuePair): void {
+    this.queuePairs.delete(qp.object);
+    this.byNumber.delete(qp.qpNum);
+    this.manager?.queuePairClosed(qp);
+  }
+
+  queuePair(qpNum: number): IbverbsQueuePair | undefined {
+    return this.byNumber.get(qpNum);
+  }
+
+  // ---- memory ----
+
+  alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
+    this.assertOpen();
+    if (!Number.isInteger(byteLength) || byteLength < 1) {
+      throw new VerbsError('VERBS_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
+    }
+    const unit = options.hugePages ? 2 << 20 : PAGE;
+    const segment = createSegment(this.door, 'verbena-ibverbs', Math.ceil(byteLength / unit) * unit, options);
+    const memory = this.door.addon.view(segment.mapping, 0, byteLength);
+    segment.close(this.door);
+    this.memories.set(memory, 'arena');
+    return memory;
+  }
+
+  free(memory: ArrayBuffer): void {
+    if (!this.memories.has(memory)) return;
+    for (const region of this.regions) {
+      if (region.bytes.buffer === memory) throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister it first');
+    }
+    this.memories.delete(memory);
+  }
+
+  mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
+    this.assertOpen();
+    const { writable = false, offset = 0 } = options;
+    if (!Number.isInteger(offset) || offset < 0 || offset % PAGE !== 0) {
+      throw new VerbsError('VERBS_INVALID', `offset must be a multiple of ${PAGE}: got ${String(offset)}`);
+    }
+    let fd: number;
+    try {
+      fd = openSync(path, writable ? 'r+' : 'r');
+    } catch (error) {
+      throw new VerbsError('VERBS_SYSTEM', `cannot map ${path}: ${(error as Error).message}`, { cause: error });
+    }
+    try {
+      const { size } = fstatSync(fd);
+      const length = options.length ?? size - offset;
+      if (!Number.isInteger(length) || length < 1 || offset + length > size) {
+        throw new VerbsError(
+          'VERBS_INVALID',
+          `${path} has ${size} bytes: bytes ${offset} to ${offset + length} are not all there`,
+        );
+      }
+      const segment = new Segment(this.door, fd, offset, length, writable, false);
+      segment.close(this.door);
+      this.memories.set(segment.buffer, 'file');
+      if (!writable) this.readOnly.add(segment.buffer);
+      return segment.buffer;
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  directAccess(): Uint8Array {
+    throw new VerbsError('VERBS_UNSUPPORTED', 'the memory of a peer is behind the NIC: use RDMA_READ and RDMA_WRITE');
+  }
+
+  kindOf(buffer: ArrayBuffer): MemoryKind {
+    return this.memories.get(buffer) ?? 'private';
+  }
+
+  isReadOnly(buffer: ArrayBuffer): boolean {
+    return this.readOnly.has(buffer);
+  }
+
+  /** Address of the first of some bytes, in this process. */
+  addressOf(bytes: Uint8Array): number {
+    return this.door.addon.addressOf(bytes.buffer as ArrayBuffer) + bytes.byteOffset;
+  }
+
+  adoptRegion(region: IbverbsMemoryRegion): void {
+    this.regions.add(region);
+  }
+
+  releaseRegion(region: IbverbsMemoryRegion): void {
+    this.regions.delete(region);
+  }
+
+  // ---- connections and events ----
+
+  async listen(name: string): Promise<Listener> {
+    this.assertOpen();
+    return this.connections.listen(name);
+  }
+
+  async connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
+    this.assertOpen();
+    return this.connections.connect(name, qp as IbverbsQueuePair, options);
+  }
+
+  private get connections(): ConnectionManager {
+    this.manager ??= new ConnectionManager(this, this.door.addon, addressOf(this.choice));
+    return this.manager;
+  }
+
+  raise(event: AsyncEvent): void {
+    const [waiter] = this.eventWaiters;
+    if (waiter) waiter.resolve(event);
+    else this.events.push(event);
+  }
+
+  pollEvent(): AsyncEvent | undefined {
+    this.progress();
+    return this.events.shift();
+  }
+
+  nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
+    if (!this.isClosed) {
+      const event = this.pollEvent();
+      if (event) return Promise.resolve(event);
+    }
+    return this.wait<AsyncEvent>(options, 'no event', (waiter) => {
+      this.eventWaiters.add(waiter);
+      return () => this.eventWaiters.delete(waiter);
+    });
+  }
+
+  /** A wait with a time limit and a signal. `start` registers the waiter and returns what takes it back. */
+  wait<T>(
+    options: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined },
+    what: string,
+    start: (waiter: Waiter<T>) => () => void,
+  ): Promise<T> {
+    const { timeoutMs, signal } = options;
+    return new Promise<T>((resolve, reject) => {
+      if (signal?.aborted || this.isClosed) {
+        reject(signal?.reason ?? new VerbsError('VERBS_CLOSED', 'the device is closed'));
+        return;
+      }
+      let isOver = false;
+      let takeBack = (): void => {};
+      const end = (act: () => void): void => {
+        if (isOver) return;
+        isOver = true;
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', abort);
+        takeBack();
+        this.hold(false);
+        act();
+      };
+      const abort = (): void => end(() => reject(signal?.reason));
+      const late = (): void => end(() => reject(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)));
+      const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
+      this.hold(true);
+      signal?.addEventListener('abort', abort, { once: true });
+      try {
+        takeBack = start({
+          resolve: (value) => end(() => resolve(value)),
+          reject: (error) => end(() => reject(error)),
+        });
+      } catch (error) {
+        end(() => reject(error));
+      }
+    });
+  }
+
+  counters(): Counters {
+    if (this.lastCounters) return this.lastCounters;
+    const { operations, bytesPosted, errors } = this.block;
+    // The NIC moves the bytes; what a driver does inside is not seen from here.
+    return { operations, bytes: bytesPosted, bytesCopied: 0, systemCalls: 0, errors };
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    this.lastCounters = this.counters();
+    this.manager?.close();
+    this.isClosed = true;
+    open.delete(this);
+    if (open.size === 0) process.off('exit', closeAll);
+    for (const qp of this.queuePairs.values()) qp.shut();
+    for (const pd of this.pds) pd.shut();
+    for (const cq of [...this.cqs.values()]) cq.shut();
+    for (const waiter of [...this.eventWaiters]) waiter.reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
+    this.addon.close(this.handle);
+    this.queuePairs.clear();
+    this.byNumber.clear();
+    this.regions.clear();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

@@ -1,0 +1,158 @@
+/** A send request made once and posted without an object: what is fixed stands ready, and a post writes one command and makes one call. */
+
+import { VerbsError } from '../../errors.js';
+import { opcodeOf } from '../../opcode.js';
+import { type PreparedSend, type PrepareSpec, rejectRequest, type SendWorkRequest, sendFault } from '../../work-request.js';
+import type { IbverbsAddressHandle } from './address-handle.js';
+import {
+  COMMAND_SEND,
+  COMPARE,
+  type CommandBlock,
+  FENCE,
+  FLAGS,
+  HANDLE,
+  ID,
+  IMMEDIATE,
+  INLINE,
+  INLINED,
+  KEY,
+  KIND,
+  OBJECT,
+  OPCODE,
+  PEER,
+  PEER_KEY,
+  REMOTE,
+  SEND_WORDS,
+  SGE_WORDS,
+  SGES,
+  SIGNALED,
+  SOLICITED,
+  SWAP,
+} from './command-block.js';
+import type { IbverbsQueuePair } from './queue-pair.js';
+
+export class IbverbsPreparedSend implements PreparedSend {
+  imm = 0;
+  addLo = 0;
+  addHi = 0;
+  compareLo = 0;
+  compareHi = 0;
+  swapLo = 0;
+  swapHi = 0;
+  private readonly qp: IbverbsQueuePair;
+  private readonly block: CommandBlock;
+  private readonly words: Int32Array;
+  private readonly doubles: Float64Array;
+  private readonly object: number;
+  private readonly opcode: number;
+  private readonly flags: number;
+  private readonly every: number;
+  private readonly isAtomic: boolean;
+  private readonly isAdd: boolean;
+  private readonly inlineLimit: number;
+  private readonly localAddr: number;
+  private readonly localLength: number;
+  private readonly lkey: number;
+  private readonly remoteAddr: number;
+  private readonly rkey: number;
+  private readonly handle: number;
+  private readonly peer: number;
+  private readonly peerKey: number;
+  private sinceSignal = 0;
+
+  constructor(qp: IbverbsQueuePair, block: CommandBlock, spec: PrepareSpec) {
+    const every = spec.signaledEvery ?? (spec.signaled === false ? 0 : 1);
+    if (spec.signaledEvery !== undefined && !(Number.isInteger(every) && every >= 1 && every <= 65535)) {
+      throw new VerbsError('VERBS_INVALID', `signaledEvery must be 1 to 65535: got ${String(spec.signaledEvery)}`);
+    }
+    this.isAtomic = spec.opcode.startsWith('ATOMIC');
+    this.isAdd = spec.opcode === 'ATOMIC_FETCH_AND_ADD';
+    const sample: SendWorkRequest = {
+      ...spec,
+      opcode: spec.opcode,
+      sgl: this.isAtomic ? [spec.local.slice(0, Math.min(8, spec.local.length))] : [],
+      imm: 0,
+      remoteAddr: spec.remote && (this.isAtomic ? 0 : spec.remote.addr),
+      rkey: spec.remote?.rkey,
+      add: 0n,
+      compare: 0n,
+      swap: 0n,
+    };
+    const fault = sendFault(qp.type, sample, qp);
+    if (fault) rejectRequest(fault, 0);
+    this.qp = qp;
+    this.block = block;
+    this.words = block.words;
+    this.doubles = block.doubles;
+    this.object = qp.object;
+    this.every = qp.sqSigAll ? 1 : every;
+    this.opcode = opcodeOf(spec.opcode);
+    this.flags = (spec.fence ? FENCE : 0) | (spec.solicited ? SOLICITED : 0) | (spec.inline ? INLINED : 0);
+    this.inlineLimit = spec.inline ? qp.maxInline : Number.POSITIVE_INFINITY;
+    this.localAddr = spec.local.addr;
+    this.localLength = spec.local.length;
+    this.lkey = spec.local.lkey;
+    this.remoteAddr = spec.remote?.addr ?? 0;
+    this.rkey = spec.remote?.rkey ?? 0;
+    this.handle = (spec.ah as IbverbsAddressHandle | undefined)?.object ?? 0;
+    this.peer = spec.remoteQpn ?? 0;
+    this.peerKey = (qp.type === 'DCI' ? spec.dcKey : spec.remoteQkey) ?? 0;
+  }
+
+  post(offset: number, length: number, id: number, remoteOffset = offset): void {
+    if (!(offset >= 0 && length >= 0 && offset + length <= this.localLength)) this.outside(offset, length);
+    if (this.isAtomic && length !== 8) this.notEight(length);
+    if (length > this.inlineLimit) this.tooLong(length);
+    this.qp.assertSends(0);
+    const { words: w, doubles } = this;
+    const at = this.block.next;
+    let { flags } = this;
+    if (this.every > 0 && ++this.sinceSignal >= this.every) {
+      this.sinceSignal = 0;
+      flags |= SIGNALED;
+    }
+    w[at + KIND] = COMMAND_SEND;
+    w[at + OBJECT] = this.object;
+    doubles[(at + ID) >> 1] = id;
+    w[at + SGES] = 1;
+    w[at + INLINE] = -1;
+    w[at + OPCODE] = this.opcode;
+    w[at + FLAGS] = flags;
+    doubles[(at + REMOTE) >> 1] = this.remoteAddr + remoteOffset;
+    w[at + KEY] = this.rkey;
+    w[at + IMMEDIATE] = this.imm;
+    if (this.isAtomic) {
+      w[at + SWAP] = this.isAdd ? this.addLo : this.swapLo;
+      w[at + SWAP + 1] = this.isAdd ? this.addHi : this.swapHi;
+      w[at + COMPARE] = this.compareLo;
+      w[at + COMPARE + 1] = this.compareHi;
+    }
+    w[at + HANDLE] = this.handle;
+    w[at + PEER] = this.peer;
+    w[at + PEER_KEY] = this.peerKey;
+    const to = at + SEND_WORDS;
+    doubles[to >> 1] = this.localAddr + offset;
+    w[to + 2] = length;
+    w[to + 3] = this.lkey;
+    this.block.close(SEND_WORDS + SGE_WORDS);
+    this.qp.flush(0);
+  }
+
+  private outside(offset: number, length: number): never {
+    throw new VerbsError(
+      'VERBS_INVALID',
+      `bytes ${offset} to ${offset + length} are outside the region of ${this.localLength} bytes`,
+    );
+  }
+
+  private notEight(length: number): never {
+    throw new VerbsError('VERBS_INVALID', `an atomic returns 8 bytes: got a length of ${length}`);
+  }
+
+  private tooLong(length: number): never {
+    throw new VerbsError(
+      'VERBS_INVALID',
+      `${length} bytes inline, but the queue pair was made with maxInline ${this.inlineLimit}`,
+    );
+  }
+}

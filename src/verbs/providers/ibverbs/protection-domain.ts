@@ -1,0 +1,158 @@
+/** A protection domain of an RDMA device. */
+
+import { constants } from 'node:os';
+import { markAsUntransferable } from 'node:worker_threads';
+import {
+  ACCESS_ON_DEMAND,
+  ACCESS_REMOTE_ATOMIC,
+  ACCESS_REMOTE_READ,
+  type Access,
+  accessBits,
+  accessWords,
+} from '../../access.js';
+import { VerbsError } from '../../errors.js';
+import type { MemoryRegion } from '../../memory-region.js';
+import type { ProtectionDomain, QpInit, SrqInit } from '../../protection-domain.js';
+import type { AddressVector } from '../../qp-state.js';
+import { systemError } from '../../system-error.js';
+import { bytesOf, refuseMovable } from '../roce/registrable.js';
+import { IbverbsAddressHandle } from './address-handle.js';
+import type { IbverbsDevice } from './device.js';
+import { lockedMemoryWords } from './memory-lock.js';
+import { IbverbsMemoryRegion } from './memory-region.js';
+import { IbverbsQueuePair } from './queue-pair.js';
+import { IbverbsSharedReceiveQueue } from './shared-receive-queue.js';
+
+const { ENOMEM, EPERM, EFAULT, EOPNOTSUPP, EINVAL } = constants.errno;
+
+export class IbverbsProtectionDomain implements ProtectionDomain {
+  readonly device: IbverbsDevice;
+  readonly object: number;
+  private readonly users = new Set<object>();
+  private readonly handles = new Set<IbverbsAddressHandle>();
+  private isClosed = false;
+
+  constructor(device: IbverbsDevice) {
+    this.device = device;
+    this.object = device.addon.allocPd(device.handle);
+    if (this.object < 0) throw systemError(this.object, 'the device gives no protection domain', 'VERBS_NO_MEMORY');
+  }
+
+  register(memory: ArrayBuffer | ArrayBufferView, access: Access = {}): MemoryRegion {
+    this.assertOpen();
+    const { device } = this;
+    const bytes = bytesOf(memory);
+    const buffer = bytes.buffer as ArrayBuffer;
+    const bits = accessBits(access);
+    const kind = device.kindOf(buffer);
+    if (bits & ACCESS_ON_DEMAND && !device.capabilities.onDemand) {
+      throw new VerbsError(
+        'VERBS_UNSUPPORTED',
+        `${device.choice.device.name} has no on-demand paging: register without onDemand`,
+      );
+    }
+    if (device.isReadOnly(buffer) && bits & ~(ACCESS_REMOTE_READ | ACCESS_ON_DEMAND)) {
+      throw new VerbsError(
+        'VERBS_INVALID',
+        `the file is mapped for reading: it cannot give ${accessWords(bits)}; map it with { writable: true }`,
+      );
+    }
+    if (kind === 'private') {
+      if (bits & ACCESS_REMOTE_ATOMIC) {
+        throw new VerbsError('VERBS_UNSUPPORTED', 'ordinary memory cannot be the target of atomics: take memory of device.alloc');
+      }
+      refuseMovable(buffer, device.addressOf(new Uint8Array(buffer)));
+      markAsUntransferable(buffer);
+    }
+    const addr = device.addressOf(bytes);
+    const keys = device.addon.register(device.handle, this.object, addr, bytes.length, bits);
+    if (typeof keys === 'number') throw this.refusal(-keys, bytes.length, kind);
+    return new IbverbsMemoryRegion(this, kind, bits, bytes, addr, keys);
+  }
+
+  /** Why memory could not be registered. */
+  private refusal(errno: number, length: number, kind: string): VerbsError {
+    if (errno === ENOMEM || errno === EPERM) {
+      const { isLow, words } = lockedMemoryWords();
+      const why = isLow ? words : `${words}; the device's own tables or the machine's memory may be used up`;
+      return new VerbsError('VERBS_NO_MEMORY', `${length} bytes cannot be registered: ${why}`);
+    }
+    if (kind === 'file' && (errno === EFAULT || errno === EOPNOTSUPP || errno === EINVAL)) {
+      return new VerbsError(
+        'VERBS_UNSUPPORTED',
+        'the kernel pins no pages of this file system: copy through device.alloc, or put the file into a tmpfs',
+      );
+    }
+    return systemError(errno, `${length} bytes cannot be registered`);
+  }
+
+  registerIndexed(): MemoryRegion {
+    return this.refuseIndexed();
+  }
+
+  registerStrided(): MemoryRegion {
+    return this.refuseIndexed();
+  }
+
+  private refuseIndexed(): never {
+    this.assertOpen();
+    throw new VerbsError('VERBS_UNSUPPORTED', 'this device has no indexed or strided regions: use scatter/gather lists');
+  }
+
+  createQp(init: QpInit): IbverbsQueuePair {
+    this.assertOpen();
+    return new IbverbsQueuePair(this, init);
+  }
+
+  createSrq(init: SrqInit = {}): IbverbsSharedReceiveQueue {
+    this.assertOpen();
+    return new IbverbsSharedReceiveQueue(this, init);
+  }
+
+  createAh(av: AddressVector): IbverbsAddressHandle {
+    this.assertOpen();
+    const handle = new IbverbsAddressHandle(this, av);
+    this.handles.add(handle);
+    return handle;
+  }
+
+  /** Something of this domain is alive, or no longer. */
+  adopt(user: object): void {
+    this.users.add(user);
+  }
+
+  release(user: object): void {
+    this.users.delete(user);
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    if (this.users.size > 0) {
+      throw new VerbsError(
+        'VERBS_BUSY',
+        `${this.users.size} regions and queues of the protection domain are alive: close them first`,
+      );
+    }
+    for (const handle of this.handles) handle.close();
+    const { device } = this;
+    if (!device.isClosed) {
+      const errno = device.addon.destroy(device.handle, this.object);
+      if (errno !== 0) throw systemError(errno, 'the protection domain is still used', 'VERBS_BUSY');
+    }
+    this.isClosed = true;
+  }
+
+  /** Closes without asking: the device is going. */
+  shut(): void {
+    this.isClosed = true;
+  }
+
+  private assertOpen(): void {
+    this.device.assertOpen();
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the protection domain is closed');
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

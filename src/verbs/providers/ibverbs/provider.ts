@@ -1,0 +1,29 @@
+/**
+ * The ibverbs provider: real NICs through libibverbs and librdmacm (InfiniBand, RoCE, iWARP), and the kernel's software devices rdma_rxe and siw.
+ */
+
+import type { Provider } from '../../open-device.js';
+import { loadIbverbs } from './addon.js';
+import { IbverbsDevice } from './device.js';
+import { choose, listDevices } from './discovery.js';
+
+export const ibverbsProvider: Provider = {
+  name: 'ibverbs',
+  summary: 'NICs through libibverbs: InfiniBand, RoCE, iWARP',
+
+  async unavailable() {
+    if (process.platform !== 'linux') return `it needs Linux, and this is ${process.platform}.`;
+    try {
+      choose(listDevices(loadIbverbs()), undefined);
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  },
+
+  /** 'ibverbs' is the best port; 'ibverbs:mlx5_0', 'ibverbs:mlx5_0:2', 'ibverbs:mlx5_0:2?gid=3&pkey=0x8001'. */
+  async open(device, options) {
+    const addon = loadIbverbs();
+    return IbverbsDevice.open(addon, choose(listDevices(addon), device), options);
+  },
+};

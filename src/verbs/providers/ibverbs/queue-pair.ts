@@ -1,0 +1,517 @@
+/** The queue pair of an RDMA device: requests as commands of the device's block, states as the device has them. */
+
+import { constants } from 'node:os';
+import type { AsyncEventType } from '../../device.js';
+import { VerbsError } from '../../errors.js';
+import type { MemoryRegion } from '../../memory-region.js';
+import { opcodeOf, QP_TYPES } from '../../opcode.js';
+import type { QpInit } from '../../protection-domain.js';
+import { type AddressVector, PATH_MTUS, QP_STATES, type QpAttributes, type QpState } from '../../qp-state.js';
+import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
+import { type Cause, STATUS, statusName } from '../../status.js';
+import { systemError } from '../../system-error.js';
+import { QueuedReceive } from '../../transport/receive-poster.js';
+import {
+  type PreparedRecv,
+  type PreparedSend,
+  type PrepareSpec,
+  type RecvWorkRequest,
+  rejectRequest,
+  type SendWorkRequest,
+  sendFault,
+} from '../../work-request.js';
+import { IbverbsAddressHandle } from './address-handle.js';
+import { GID, gidOf } from './address-words.js';
+import {
+  COMMAND_RECV,
+  COMMAND_SEND,
+  COMPARE,
+  type CommandBlock,
+  FENCE,
+  FLAGS,
+  HANDLE,
+  ID,
+  IMMEDIATE,
+  INLINE,
+  INLINED,
+  KEY,
+  KIND,
+  OBJECT,
+  OPCODE,
+  PEER,
+  PEER_KEY,
+  REMOTE,
+  SEND_WORDS,
+  SGE_WORDS,
+  SGES,
+  SIGNALED,
+  SOLICITED,
+  SWAP,
+} from './command-block.js';
+import type { IbverbsCompletionQueue } from './completion-queue.js';
+import type { IbverbsDevice } from './device.js';
+import { IbverbsPreparedSend } from './prepared-send.js';
+import type { IbverbsProtectionDomain } from './protection-domain.js';
+import { ReceiveCommands } from './receive-commands.js';
+import type { IbverbsSharedReceiveQueue } from './shared-receive-queue.js';
+
+const { ENOMEM, EOPNOTSUPP, EINVAL } = constants.errno;
+const FLUSHED = statusName(STATUS.WR_FLUSH_ERR);
+
+/** Bits of ibv_modify_qp's mask and the argument word of each attribute. */
+const ATTRIBUTES: Readonly<Partial<Record<keyof QpAttributes, readonly [bit: number, word: number]>>> = {
+  enSqdAsyncNotify: [1 << 2, 17],
+  accessFlags: [1 << 3, 4],
+  pkeyIndex: [1 << 4, 2],
+  port: [1 << 5, 3],
+  qkey: [1 << 6, 5],
+  timeout: [1 << 9, 13],
+  retryCnt: [1 << 10, 14],
+  rnrRetry: [1 << 11, 15],
+  rqPsn: [1 << 12, 8],
+  maxRdAtomic: [1 << 13, 10],
+  minRnrTimer: [1 << 15, 12],
+  sqPsn: [1 << 16, 9],
+  maxDestRdAtomic: [1 << 17, 11],
+  destQpNum: [1 << 20, 7],
+};
+const CUR_STATE = 1 << 1;
+const AV = 1 << 7;
+const PATH_MTU = 1 << 8;
+const MASK_WORD = 0;
+const STATE_WORD = 1;
+const MTU_WORD = 6;
+const CUR_STATE_WORD = 16;
+const LID_WORD = 19;
+
+export class IbverbsQueuePair extends QueuePair {
+  readonly device: IbverbsDevice;
+  readonly pd: IbverbsProtectionDomain;
+  readonly qpNum: number;
+  readonly object: number;
+  /** What failed first since the last RESET: a flush names it. */
+  firstFailure: Cause | undefined;
+  private readonly block: CommandBlock;
+  private readonly shared: IbverbsSharedReceiveQueue | undefined;
+  private readonly receives: ReceiveCommands;
+  private readonly psn = Math.floor(Math.random() * 0x1000000);
+  private isClosed = false;
+
+  constructor(pd: IbverbsProtectionDomain, init: QpInit) {
+    const { device } = pd;
+    const { capabilities } = device;
+    super({
+      ...init,
+      maxInline: init.maxInline ?? Math.min(256, capabilities.maxInline),
+      maxSendSge: init.maxSendSge ?? Math.min(4, capabilities.maxSge),
+      maxRecvSge: init.maxRecvSge ?? Math.min(3, capabilities.maxSge),
+    });
+    if (!capabilities.qpTypes.includes(init.type)) {
+      throw new VerbsError('VERBS_UNSUPPORTED', `${device.choice.device.name} has no ${String(init.type)} queue pairs`);
+    }
+    this.checkLimits();
+    this.pd = pd;
+    this.device = device;
+    this.block = device.block;
+    this.shared = init.srq as IbverbsSharedReceiveQueue | undefined;
+    const [sendCq, recvCq] = this.cqs;
+    const a = device.block.arguments;
+    a[0] = pd.object;
+    a[1] = sendCq.object;
+    a[2] = recvCq.object;
+    a[3] = this.shared?.object ?? 0;
+    a[4] = QP_TYPES.indexOf(init.type);
+    a[5] = this.maxSendWr;
+    a[6] = this.maxRecvWr;
+    a[7] = this.maxSendSge;
+    a[8] = this.maxRecvSge;
+    a[9] = this.maxInline;
+    a[10] = this.sqSigAll ? 1 : 0;
+    a[11] = this.dcKey;
+    const made = device.addon.createQp(device.handle);
+    if (typeof made === 'number') {
+      if (made === -EOPNOTSUPP)
+        throw new VerbsError('VERBS_UNSUPPORTED', `${device.choice.device.name} makes no ${init.type} queue pairs`);
+      if (made === -EINVAL) {
+        throw new VerbsError(
+          'VERBS_INVALID',
+          `${device.choice.device.name} refuses a queue pair of ${this.maxSendWr} sends with ${this.maxSendSge} elements and ${this.maxInline} bytes inline: ask for less`,
+        );
+      }
+      throw systemError(made, 'no queue pair', 'VERBS_NO_MEMORY');
+    }
+    [this.object, this.qpNum] = made;
+    this.receives = new ReceiveCommands(this.block, COMMAND_RECV, this.object, this.maxRecvWr, this.maxRecvSge);
+    for (const cq of this.cqs) cq.users++;
+    if (this.shared) {
+      this.shared.users++;
+      recvCq.hasShared = true;
+    }
+    pd.adopt(this);
+    device.adoptQueuePair(this);
+  }
+
+  private checkLimits(): void {
+    const { maxQpWr, maxSge, maxInline } = this.deviceOf().capabilities;
+    for (const [name, value, most] of [
+      ['maxSendWr', this.maxSendWr, maxQpWr],
+      ['maxRecvWr', this.maxRecvWr, maxQpWr],
+      ['maxSendSge', this.maxSendSge, maxSge],
+      ['maxRecvSge', this.maxRecvSge, maxSge],
+      ['maxInline', this.maxInline, maxInline],
+    ] as const) {
+      if (value > most) throw new VerbsError('VERBS_INVALID', `${name} of this device is at most ${most}: got ${value}`);
+    }
+  }
+
+  private deviceOf(): IbverbsDevice {
+    return (this.sendCq as IbverbsCompletionQueue).device;
+  }
+
+  private get cqs(): [IbverbsCompletionQueue, IbverbsCompletionQueue] {
+    return [this.sendCq as IbverbsCompletionQueue, this.recvCq as IbverbsCompletionQueue];
+  }
+
+  address(): QpAddress {
+    const { device, qpNum, psn, type, dcKey } = this;
+    return {
+      v: 1,
+      provider: 'ibverbs',
+      av: device.av,
+      qpNum,
+      psn,
+      mtu: device.capabilities.mtu,
+      type,
+      ...(this.attributes.qkey !== undefined && { qkey: this.attributes.qkey }),
+      ...(type === 'DCT' && { dcKey }),
+    };
+  }
+
+  /** Who is at the other end, in words. */
+  get peerName(): string {
+    const { av, destQpNum } = this.attributes;
+    if (av === undefined) return 'unknown';
+    return `${av.gid}${av.lid === undefined ? '' : ` (LID ${av.lid})`}, QP ${destQpNum}`;
+  }
+
+  /** The peer's queue pair, 0 when there is none. */
+  get destination(): number {
+    return this.attributes.destQpNum ?? 0;
+  }
+
+  protected override get home(): { pkeyIndex: number; port: number } {
+    const { pkeyIndex, port } = this.device.choice;
+    return { pkeyIndex, port: port.number };
+  }
+
+  protected override speaksWith(provider: string): boolean {
+    return provider === 'ibverbs' || provider === 'roce';
+  }
+
+  // ---- states ----
+
+  override get state(): QpState {
+    if (this.isClosed || this.device.isClosed || this.type === 'DCT') return super.state;
+    const code = this.device.addon.query(this.device.handle, this.object);
+    if (code >= 0 && QP_STATES[code] !== super.state) this.enter(QP_STATES[code]);
+    return super.state;
+  }
+
+  override modify(state: QpState, attributes: QpAttributes = {}): void {
+    this.assertOpen();
+    void this.state;
+    super.modify(state, attributes);
+  }
+
+  protected transition(from: QpState, to: QpState, changed: QpAttributes): void {
+    const { device } = this;
+    const { mtu } = device.capabilities;
+    if (changed.pathMtu !== undefined && changed.pathMtu > mtu) {
+      throw new VerbsError('VERBS_INVALID', `pathMtu ${changed.pathMtu} is more than the ${mtu} bytes that the port carries`);
+    }
+    this.writeAttributes(changed);
+    const a = this.block.arguments;
+    a[STATE_WORD] = QP_STATES.indexOf(to);
+    if (changed.curState !== undefined) {
+      a[MASK_WORD] |= CUR_STATE;
+      a[CUR_STATE_WORD] = QP_STATES.indexOf(changed.curState);
+    }
+    if (changed.av) {
+      device.writeAddress(changed.av);
+      a[MASK_WORD] |= AV;
+    } else if (to === 'RTR' && (this.type === 'DCI' || this.type === 'DCT')) {
+      device.writeAddress(device.av); // DC takes the way out of its own port from an address vector
+      a[MASK_WORD] |= AV;
+    }
+    const errno = device.addon.modify(device.handle, this.object);
+    if (errno !== 0) {
+      throw systemError(
+        errno,
+        `${device.choice.device.name} refuses to move the queue pair from ${from} to ${to}`,
+        errno === EINVAL ? 'VERBS_INVALID' : 'VERBS_SYSTEM',
+      );
+    }
+    if (to === 'RESET') this.firstFailure = undefined;
+  }
+
+  /** Puts attributes and their mask into the arguments. */
+  private writeAttributes(attributes: QpAttributes): void {
+    const a = this.block.arguments;
+    let mask = 0;
+    for (const [name, value] of Object.entries(attributes)) {
+      const place = ATTRIBUTES[name as keyof QpAttributes];
+      if (place === undefined || value === undefined) continue;
+      mask |= place[0];
+      a[place[1]] = Number(value);
+    }
+    if (attributes.maxRdAtomic !== undefined) a[10] = Math.min(attributes.maxRdAtomic, this.device.maxReads);
+    if (attributes.maxDestRdAtomic !== undefined) a[11] = Math.min(attributes.maxDestRdAtomic, this.device.maxTargetReads);
+    if (attributes.pathMtu !== undefined) {
+      mask |= PATH_MTU;
+      a[MTU_WORD] = PATH_MTUS.indexOf(attributes.pathMtu) + 1;
+    }
+    a[MASK_WORD] = mask;
+  }
+
+  /** Moves along a connection of rdma-cm, which knows most attributes; `wanted` are those that the caller gave. */
+  moveManaged(id: number, to: 'INIT' | 'RTR' | 'RTS', wanted: ConnectAttributes): void {
+    const { device } = this;
+    const { qkey, ...rest } = wanted;
+    this.writeAttributes({ accessFlags: 2 | 4 | 8, ...rest });
+    const errno = device.addon.cmModify(device.handle, id, this.object, QP_STATES.indexOf(to));
+    if (errno !== 0) throw systemError(errno, `the queue pair cannot go to ${to}`);
+    this.enter(to);
+    if (to !== 'RTS') return;
+    device.addon.query(device.handle, this.object);
+    const a = this.block.arguments;
+    const bytes = this.block.argumentBytes.slice(GID * 4, GID * 4 + 16);
+    Object.assign(this.attributes, {
+      destQpNum: a[7],
+      timeout: a[13],
+      retryCnt: a[14],
+      rnrRetry: a[15],
+      minRnrTimer: a[12],
+      av: { gid: gidTextOf(bytes), ...(a[LID_WORD] > 0 && { lid: a[LID_WORD] }) } satisfies AddressVector,
+    });
+  }
+
+  /** An async event says something about the state. */
+  raised(type: AsyncEventType): void {
+    if (type === 'QP_FATAL' || type === 'QP_REQ_ERR' || type === 'QP_ACCESS_ERR') this.enter('ERR');
+  }
+
+  /** A completion says that a request failed: the state follows. */
+  noteFailure(cause: Cause, isReceive: boolean): void {
+    if (cause.status !== FLUSHED) this.firstFailure ??= cause;
+    const isUnreliable = this.type === 'UC' || this.type === 'UD';
+    if (!isUnreliable || isReceive) this.enter('ERR');
+    else void this.state;
+  }
+
+  /** To the error state from outside: a connection ended. */
+  stop(): void {
+    if (this.isClosed || this.device.isClosed || super.state === 'ERR' || super.state === 'RESET') return;
+    this.modify('ERR');
+  }
+
+  // ---- requests ----
+
+  postSend(wr: SendWorkRequest | readonly SendWorkRequest[]): void {
+    this.assertOpen();
+    const chain = Array.isArray(wr) ? (wr as readonly SendWorkRequest[]) : [wr as SendWorkRequest];
+    const { block } = this;
+    let first = 0;
+    let i = 0;
+    let fault: string | undefined;
+    try {
+      for (; i < chain.length; i++) {
+        this.assertSends(i);
+        fault = sendFault(this.type, chain[i], this) ?? this.handleFault(chain[i]);
+        if (fault !== undefined) break;
+        const bytes = 4 * (SEND_WORDS + (chain[i].sgl?.length ?? 0) * SGE_WORDS) + this.maxInline + 16;
+        if (!block.hasRoom(bytes)) {
+          this.flush(first);
+          first = i;
+        }
+        this.write(chain[i]);
+      }
+    } catch (error) {
+      block.discard();
+      throw error;
+    }
+    if (i > first) this.flush(first);
+    if (fault !== undefined) rejectRequest(fault, i);
+  }
+
+  private handleFault(wr: SendWorkRequest): string | undefined {
+    if (this.type !== 'UD' && this.type !== 'DCI') return undefined;
+    return wr.ah instanceof IbverbsAddressHandle && !wr.ah.isClosed
+      ? undefined
+      : 'ah is closed, or is no address handle of this device: make one with pd.createAh';
+  }
+
+  /** Writes a request as a command. */
+  private write(wr: SendWorkRequest): void {
+    const { block } = this;
+    const { words: w, doubles, next: at } = block;
+    const sgl = wr.sgl ?? [];
+    w[at + KIND] = COMMAND_SEND;
+    w[at + OBJECT] = this.object;
+    doubles[(at + ID) >> 1] = wr.id ?? 0;
+    w[at + SGES] = sgl.length;
+    w[at + INLINE] = wr.inlineData ? wr.inlineData.length : -1;
+    w[at + OPCODE] = opcodeOf(wr.opcode);
+    w[at + FLAGS] =
+      (wr.signaled === false && !this.sqSigAll ? 0 : SIGNALED) |
+      (wr.fence ? FENCE : 0) |
+      (wr.solicited ? SOLICITED : 0) |
+      (wr.inline ? INLINED : 0);
+    doubles[(at + REMOTE) >> 1] = wr.remoteAddr ?? 0;
+    w[at + KEY] = wr.rkey ?? 0;
+    w[at + IMMEDIATE] = wr.imm ?? 0;
+    const swap = BigInt.asUintN(64, (wr.opcode === 'ATOMIC_FETCH_AND_ADD' ? wr.add : wr.swap) ?? 0n);
+    const compare = BigInt.asUintN(64, wr.compare ?? 0n);
+    w[at + SWAP] = Number(swap & 0xffffffffn);
+    w[at + SWAP + 1] = Number(swap >> 32n);
+    w[at + COMPARE] = Number(compare & 0xffffffffn);
+    w[at + COMPARE + 1] = Number(compare >> 32n);
+    w[at + HANDLE] = (wr.ah as IbverbsAddressHandle | undefined)?.object ?? 0;
+    w[at + PEER] = wr.remoteQpn ?? 0;
+    w[at + PEER_KEY] = (this.type === 'DCI' ? wr.dcKey : wr.remoteQkey) ?? 0;
+    let to = at + SEND_WORDS;
+    for (const { addr, length, lkey } of sgl) {
+      doubles[to >> 1] = addr;
+      w[to + 2] = length;
+      w[to + 3] = lkey;
+      to += SGE_WORDS;
+    }
+    if (wr.inlineData) {
+      block.bytes.set(wr.inlineData, to * 4);
+      to += (wr.inlineData.length + 3) >> 2;
+    }
+    block.close(to - at);
+  }
+
+  /** Posts what was written; the first of it is request `first` of the chain. */
+  flush(first: number): void {
+    const errno = this.block.flush();
+    if (errno === 0) return;
+    const badIndex = first + this.block.taken;
+    if (errno === ENOMEM) {
+      throw new VerbsError('VERBS_QUEUE_FULL', `the send queue holds ${this.maxSendWr} requests: wait for a completion`, {
+        badIndex,
+      });
+    }
+    throw new VerbsError('VERBS_INVALID', `work request ${badIndex}: ${systemError(errno, 'the device refuses it').message}`, {
+      badIndex,
+    });
+  }
+
+  postRecv(wr: RecvWorkRequest | readonly RecvWorkRequest[]): void {
+    this.assertReceives();
+    this.receives.post(wr);
+  }
+
+  postRange(addr: number, length: number, lkey: number, id: number): void {
+    this.assertReceives();
+    this.receives.postRange(addr, length, lkey, id);
+  }
+
+  prepare(spec: PrepareSpec): PreparedSend {
+    this.assertOpen();
+    if ((this.type === 'UD' || this.type === 'DCI') && spec.ah) {
+      const fault = this.handleFault({ opcode: spec.opcode, ah: spec.ah });
+      if (fault !== undefined) rejectRequest(fault, 0);
+    }
+    return new IbverbsPreparedSend(this, this.block, spec);
+  }
+
+  prepareRecv(region: MemoryRegion): PreparedRecv {
+    this.assertOpen();
+    return new QueuedReceive(this, region);
+  }
+
+  private assertOpen(): void {
+    if (this.isClosed || this.device.isClosed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex: 0 });
+  }
+
+  /** Throws where sends cannot be posted. */
+  assertSends(index: number): void {
+    this.assertOpen();
+    const state = super.state;
+    if (state === 'RTS') return;
+    if (this.type === 'DCT') {
+      throw new VerbsError('VERBS_ILLEGAL', 'a DC target takes no sends: use a DC initiator', { badIndex: index });
+    }
+    if (state === 'RESET' || state === 'INIT' || state === 'RTR') {
+      throw new VerbsError('VERBS_ILLEGAL', `sends are posted in RTS, not in ${state}: connect the queue pair first`, {
+        badIndex: index,
+      });
+    }
+  }
+
+  private assertReceives(): void {
+    this.assertOpen();
+    if (this.shared) {
+      throw new VerbsError('VERBS_ILLEGAL', 'the queue pair receives through its shared receive queue: post there', {
+        badIndex: 0,
+      });
+    }
+    if (this.type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex: 0 });
+    if (super.state === 'RESET') {
+      throw new VerbsError('VERBS_ILLEGAL', 'receives are posted from INIT on, not in RESET', { badIndex: 0 });
+    }
+  }
+
+  // ---- multicast ----
+
+  attachMulticast(group: string): void {
+    this.multicast(group, 1);
+  }
+
+  detachMulticast(group: string): void {
+    this.multicast(group, 0);
+  }
+
+  private multicast(group: string, join: number): void {
+    this.assertOpen();
+    if (this.type !== 'UD') throw new VerbsError('VERBS_ILLEGAL', `multicast is for UD queue pairs: this one is ${this.type}`);
+    const gid = gidOf(group);
+    if (gid[0] !== 0xff) throw new VerbsError('VERBS_INVALID', `'${group}' is no multicast group: its GID starts with ff`);
+    const { device } = this;
+    if (!device.capabilities.multicast)
+      throw new VerbsError('VERBS_UNSUPPORTED', `${device.choice.device.name} has no multicast`);
+    const errno = device.addon.multicast(device.handle, this.object, gid, 0, join);
+    if (errno === 0) return;
+    throw systemError(
+      errno,
+      join ? `cannot join ${group}` : `cannot leave ${group}`,
+      errno === EINVAL ? 'VERBS_INVALID' : 'VERBS_SYSTEM',
+    );
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    const { device } = this;
+    if (!device.isClosed) {
+      device.releaseQueuePair(this);
+      const errno = device.addon.destroy(device.handle, this.object);
+      if (errno !== 0) throw systemError(errno, 'the queue pair cannot be closed', 'VERBS_BUSY');
+    }
+    this.shut();
+    for (const cq of this.cqs) cq.users--;
+    if (this.shared) this.shared.users--;
+    this.pd.release(this);
+  }
+
+  /** Closes without asking: the device is going. */
+  shut(): void {
+    this.isClosed = true;
+  }
+}
+
+function gidTextOf(bytes: Uint8Array): string {
+  const words: string[] = [];
+  for (let i = 0; i < 16; i += 2) words.push(((bytes[i] << 8) | bytes[i + 1]).toString(16));
+  return words.join(':');
+}
