@@ -2,8 +2,8 @@
  * The messaging worker of a rank, and endpoints by rank. Nothing of it costs anything before the first use: then this rank opens its worker and says so in
  * the store, and every other rank, which waits for that word in the background, opens its own. Endpoints connect when something is sent.
  *
- * One device for all pairs: the fastest provider that joins every two ranks. On one machine that is shared memory, between virtual hosts too: there
- * `providerTo` shows what would carry a pair if hosts were real.
+ * A rank opens a device for every kind of pair it is part of: shared memory for the ranks of its host, a network for the others. Each endpoint then goes by
+ * the one that `providerTo` names, between virtual hosts too.
  */
 
 import type { Context, Endpoint, Worker } from '../messaging/index.js';
@@ -11,7 +11,7 @@ import { LaunchError } from './errors.js';
 import type { Liveness } from './liveness.js';
 import type { Member } from './member.js';
 import { observeWaits } from './observed-worker.js';
-import { type Availability, deviceFor, selectCommonProvider } from './selector.js';
+import { type Availability, deviceFor, selectProviders } from './selector.js';
 import type { TcpStore } from './store/tcp-store.js';
 
 const WANTED = 'verbena/worker/wanted';
@@ -47,7 +47,7 @@ export class RankWorker {
     if (members.length > 1) void store.waitInBackground(WANTED).then(() => (this.#closed ? undefined : this.worker()), ignore);
   }
 
-  /** @throws LAUNCH_UNREACHABLE where no provider joins all ranks. */
+  /** @throws LAUNCH_UNREACHABLE where nothing joins this rank with another. */
   worker(): Promise<Worker> {
     if (this.#closed) return Promise.reject(new LaunchError('LAUNCH_CLOSED', 'the world is finalized'));
     this.#worker ??= this.#open();
@@ -55,9 +55,14 @@ export class RankWorker {
   }
 
   async #open(): Promise<Worker> {
-    const provider = selectCommonProvider(this.#members, await this.#available());
+    const providers = selectProviders(this.#rank, this.#members, await this.#available());
     const { openContext } = await import('../messaging/index.js');
-    this.#context = await openContext({ device: deviceFor(provider, this.#members[this.#rank]), name: `rank ${this.#rank}` });
+    const self = this.#members[this.#rank];
+    this.#context = await openContext({
+      device: providers.map((provider) => deviceFor(provider, self)),
+      host: self.host.id,
+      name: `rank ${this.#rank}`,
+    });
     const worker = observeWaits(await this.#context.createWorker(), this.#liveness.waits, (endpoint) =>
       this.#ranks.get(endpoint),
     );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Member } from './member.js';
-import { deviceFor, explainSelection, selectCommonProvider, selectProvider } from './selector.js';
+import { deviceFor, explainSelection, selectProvider, selectProviders } from './selector.js';
 
 const member = (rank: number, machine: string, given: Partial<Member> & { virtual?: number } = {}): Member => {
   const { virtual, ...rest } = given;
@@ -72,15 +72,17 @@ describe('the provider of a pair', () => {
     assert.equal(deviceFor('shm', member(0, 'a')), 'shm');
   });
 
-  it('for a world with one engine joins every two ranks', () => {
+  it('makes the list of devices that a rank opens, the fastest first', () => {
     const hosts = [member(0, 'a'), member(1, 'a'), member(2, 'b')];
-    assert.equal(selectCommonProvider(hosts, EVERYTHING), 'roce');
-    assert.equal(selectCommonProvider(hosts.slice(0, 2), EVERYTHING), 'shm');
-    assert.equal(selectCommonProvider(hosts.slice(0, 1), EVERYTHING), 'shm');
+    assert.deepEqual(selectProviders(0, hosts, EVERYTHING), ['shm', 'roce']);
+    assert.deepEqual(selectProviders(2, hosts, EVERYTHING), ['roce']);
+    assert.deepEqual(selectProviders(0, hosts.slice(0, 2), EVERYTHING), ['shm']);
+    assert.deepEqual(selectProviders(0, hosts.slice(0, 1), EVERYTHING), ['shm']);
     const virtual = [member(0, 'a', { virtual: 0 }), member(1, 'a', { virtual: 0 }), member(2, 'a', { virtual: 1 })];
-    assert.equal(selectCommonProvider(virtual, EVERYTHING), 'shm');
+    assert.deepEqual(selectProviders(0, virtual, EVERYTHING), ['shm', 'roce']);
+    assert.deepEqual(selectProviders(0, virtual, SHM_ONLY), ['shm']);
     assert.throws(
-      () => selectCommonProvider(hosts, SHM_ONLY),
+      () => selectProviders(0, hosts, SHM_ONLY),
       /no provider joins all ranks.*rank 0 \(a\) to rank 2 \(b\): nothing joins them/,
     );
   });

@@ -112,42 +112,37 @@ export function selectProvider(pair: Pair, available: Availability, candidates: 
 }
 
 /**
- * The provider for a world with one engine: the fastest that joins every two ranks.
- * @throws LAUNCH_UNREACHABLE with the first pair that nothing joins, or that no common provider does
+ * The providers that a rank opens: one for every kind of pair it is part of, the fastest first. Alone it opens the fastest that works.
+ * @throws LAUNCH_UNREACHABLE with the first pair that nothing joins
  */
-export function selectCommonProvider(
+export function selectProviders(
+  rank: number,
   members: readonly Member[],
   available: Availability,
   candidates: readonly Candidate[] = CANDIDATES,
-): string {
-  const working = candidates.filter(({ provider }) => available.has(provider) && available.get(provider) === undefined);
-  let left = [...new Set(working.map(({ provider }) => provider))];
-  // Ranks of one host are alike: one of each host, and two of the first, show every kind of pair.
-  const seen = new Map<string, Member>();
-  const samples = members.filter((member) => {
-    const fresh = !seen.has(member.host.id);
-    if (fresh) seen.set(member.host.id, member);
-    return fresh;
-  });
-  const pairs = samples.flatMap((from, i) => samples.slice(i + 1).map((to) => ({ from, to })));
-  const neighbour = members.find((member) => !samples.includes(member));
-  if (neighbour) pairs.push({ from: seen.get(neighbour.host.id) as Member, to: neighbour });
-  for (const pair of pairs) {
-    const joining = left.filter((provider) =>
-      working.some((one) => one.provider === provider && one.refuses(pair) === undefined),
-    );
-    if (joining.length === 0) {
-      throw new LaunchError(
-        'LAUNCH_UNREACHABLE',
-        `no provider joins all ranks. ${explainSelection(pair, selectProvider(pair, available, candidates))}`,
-        { rank: pair.to.rank },
-      );
+): string[] {
+  const from = members[rank];
+  const chosen = new Map<string, number>();
+  // Ranks of one host are alike.
+  const seen = new Set<string>();
+  for (const to of members) {
+    if (to.rank === rank || seen.has(to.host.id)) continue;
+    seen.add(to.host.id);
+    const selection = selectProvider({ from, to }, available, candidates);
+    const verdict = selection.verdicts.find((one) => one.chosen);
+    if (verdict === undefined) {
+      throw new LaunchError('LAUNCH_UNREACHABLE', `no provider joins all ranks. ${explainSelection({ from, to }, selection)}`, {
+        rank: to.rank,
+      });
     }
-    left = joining;
+    chosen.set(verdict.provider, Math.min(verdict.latencyUs, chosen.get(verdict.provider) ?? Number.POSITIVE_INFINITY));
   }
-  const latency = (provider: string) =>
-    Math.min(...working.filter((one) => one.provider === provider).map((one) => one.latencyUs));
-  return left.sort((a, b) => latency(a) - latency(b))[0] ?? 'auto';
+  if (chosen.size === 0) {
+    const working = candidates.filter(({ provider }) => available.has(provider) && available.get(provider) === undefined);
+    const best = working.sort((a, b) => a.latencyUs - b.latencyUs)[0];
+    return [best?.provider ?? 'auto'];
+  }
+  return [...chosen].sort(([, a], [, b]) => a - b).map(([provider]) => provider);
 }
 
 /** The name by which a rank opens a provider: on the interface that was chosen for its host, where that matters. */

@@ -94,6 +94,15 @@ describe('ranks on two hosts', () => {
     for (const rank of ranks) assert.ok(rank.heard<{ right: boolean }>('ring')[0].right);
   });
 
+  hostsTest('exchange small and large messages over the network, every rank with every other', async (stage) => {
+    const ranks = [0, 1, 2].map((rank) => start(stage, rank % 2, rank, 3, ['mesh']));
+    for (const rank of ranks) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
+    const said = ranks.flatMap((rank) => rank.heard<{ rank: number; right: boolean; providers: Record<string, string> }>('mesh'));
+    assert.ok(said.every(({ right }) => right));
+    // Each rank has a process namespace of its own here, so no two share memory: the network joins all of them.
+    for (const { providers } of said) assert.deepEqual([...new Set(Object.values(providers))], ['roce']);
+  });
+
   hostsTest('test their addresses: the cable works, a wrong address is named', async (stage) => {
     const good = [0, 1].map((rank) => start(stage, rank, rank, 2, ['connectivity', 'own']));
     for (const rank of good) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);

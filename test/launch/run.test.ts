@@ -168,6 +168,19 @@ jobTest('--virtual-hosts makes ranks behave as if on separate hosts', async (sta
   assert.match(last.explained[0], /shm: they do not share a host/);
 });
 
+jobTest('ranks of one virtual host talk by shared memory, those of two by the network', async (stage) => {
+  const job = stage.verbena(['run', '--virtual-hosts', '2x2', ACTOR, 'mesh']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
+  const said = job.heard<{ rank: number; right: boolean; providers: Record<string, string> }>('mesh');
+  assert.equal(said.length, 4);
+  for (const { rank, right, providers } of said) {
+    assert.ok(right, `rank ${rank} received what was sent`);
+    for (const [to, provider] of Object.entries(providers)) {
+      assert.equal(provider, Number(to) >> 1 === rank >> 1 ? 'shm' : 'roce', `rank ${rank} to rank ${to}`);
+    }
+  }
+});
+
 jobTest('--bind core gives each rank a core of its own', async (stage) => {
   const job = stage.verbena(['run', '-n', '2', '--bind', 'core', ACTOR, 'cpus']);
   assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
