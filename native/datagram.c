@@ -5,18 +5,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "icrc.h"
 
-enum { BTH_BYTES = 12, ICRC_BYTES = 4, CONTROL_BYTES = CMSG_SPACE(sizeof(int)) };
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef SOL_UDP
+#define SOL_UDP 17
+#endif
+
+enum { BTH_BYTES = 12, ICRC_BYTES = 4, RECEIVE_CONTROL_BYTES = 2 * CMSG_SPACE(sizeof(int)), MAX_JOINED_BYTES = 65000 };
 
 typedef union any_address {
   struct sockaddr any;
@@ -26,6 +38,8 @@ typedef union any_address {
 
 struct datagram {
   int fd, wake_fd, is_ipv6, port;
+  /* Several packets may be given to the kernel as one message. */
+  int joins;
   uint32_t scope;
   uint8_t address[16];
 };
@@ -95,6 +109,7 @@ int datagram_open(const char *network, const char *address, int port, int buffer
     if (set_int(d->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) != 0) goto failed;
     set_int(d->fd, IPPROTO_IP, IP_RECVTOS, 1);
   }
+  d->joins = set_int(d->fd, SOL_UDP, UDP_GRO, 1) == 0;
   set_buffer(d->fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer_bytes);
   set_buffer(d->fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer_bytes);
   if (bind(d->fd, &a.any, length) != 0) goto failed;
@@ -134,50 +149,106 @@ int datagram_address(datagram *d, uint8_t *out) {
   return n;
 }
 
-static uint32_t ecn_of(struct msghdr *m) {
+/* What the kernel says about a message: its congestion marks, and how long the packets are that it is made of, if there are several. */
+static void read_control(struct msghdr *m, uint32_t *ecn, uint32_t *segment) {
   for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-    if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) return *CMSG_DATA(c) & 3;
-    if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
-      int value;
+    int value = 0;
+    if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+      *ecn = *CMSG_DATA(c) & 3;
+    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
       memcpy(&value, CMSG_DATA(c), sizeof value);
-      return (uint32_t)value & 3;
+      *ecn = (uint32_t)value & 3;
+    } else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+      memcpy(&value, CMSG_DATA(c), sizeof value);
+      if (value > 0) *segment = (uint32_t)value;
     }
   }
-  return 0;
 }
 
-int datagram_receive(datagram *d, uint8_t *slots, uint32_t *descriptors, int count) {
-  struct mmsghdr messages[DATAGRAM_BATCH];
-  struct iovec vectors[DATAGRAM_BATCH];
-  any_address from[DATAGRAM_BATCH];
-  char control[DATAGRAM_BATCH][CONTROL_BYTES];
-  if (count > DATAGRAM_BATCH) count = DATAGRAM_BATCH;
-  for (int i = 0; i < count; i++) {
-    vectors[i] = (struct iovec){slots + (size_t)i * DATAGRAM_SLOT, DATAGRAM_SLOT};
-    messages[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
-                                          .msg_namelen = sizeof from[i],
-                                          .msg_iov = &vectors[i],
-                                          .msg_iovlen = 1,
-                                          .msg_control = control[i],
-                                          .msg_controllen = CONTROL_BYTES};
+/* The ICRC of a packet that came as number `index` of its message. */
+static uint32_t received_icrc(datagram *d, const uint8_t *from, int port, const uint8_t *bytes, uint32_t length, unsigned index) {
+  uint32_t crc = icrc_of(d->is_ipv6, from, d->address, port, d->port, index, bytes, length);
+  if (d->is_ipv6 || index == 0) return crc;
+  const uint8_t *at = bytes + length;
+  uint32_t found = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+  return crc == found ? crc : icrc_of(0, from, d->address, port, d->port, 0, bytes, length);
+}
+
+int datagram_receive(datagram *d, uint8_t *buffer, uint32_t *descriptors, int messages) {
+  struct mmsghdr headers[DATAGRAM_MESSAGES];
+  struct iovec vectors[DATAGRAM_MESSAGES];
+  any_address from[DATAGRAM_MESSAGES];
+  char control[DATAGRAM_MESSAGES][RECEIVE_CONTROL_BYTES];
+  if (messages > DATAGRAM_MESSAGES) messages = DATAGRAM_MESSAGES;
+  for (int i = 0; i < messages; i++) {
+    vectors[i] = (struct iovec){buffer + (size_t)i * DATAGRAM_MESSAGE_BYTES, DATAGRAM_MESSAGE_BYTES};
+    headers[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
+                                         .msg_namelen = sizeof from[i],
+                                         .msg_iov = &vectors[i],
+                                         .msg_iovlen = 1,
+                                         .msg_control = control[i],
+                                         .msg_controllen = RECEIVE_CONTROL_BYTES};
   }
   int n;
-  do n = recvmmsg(d->fd, messages, (unsigned)count, MSG_DONTWAIT, NULL);
+  /* Not by the C library: its call is a cancellation point, which costs as much as asking an empty socket. */
+  do n = (int)syscall(SYS_recvmmsg, d->fd, headers, (unsigned)messages, MSG_DONTWAIT, NULL);
   while (n < 0 && errno == EINTR);
   if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
+  int packets = 0;
   for (int i = 0; i < n; i++) {
-    uint32_t *w = descriptors + (size_t)i * DATAGRAM_WORDS;
-    struct msghdr *m = &messages[i].msg_hdr;
-    uint32_t length = messages[i].msg_len;
-    int usable = !(m->msg_flags & MSG_TRUNC) && length >= BTH_BYTES + ICRC_BYTES;
-    memset(w, 0, DATAGRAM_WORDS * sizeof *w);
-    const void *address = d->is_ipv6 ? (void *)&from[i].v6.sin6_addr : (void *)&from[i].v4.sin_addr;
-    memcpy(w + 4, address, d->is_ipv6 ? 16 : 4);
-    w[1] = ntohs(d->is_ipv6 ? from[i].v6.sin6_port : from[i].v4.sin_port);
-    if (!usable) continue;
-    w[0] = length;
-    w[2] = icrc_of(d->is_ipv6, address, d->address, (int)w[1], d->port, vectors[i].iov_base, length - ICRC_BYTES);
-    w[3] = ecn_of(m);
+    struct msghdr *m = &headers[i].msg_hdr;
+    uint32_t total = headers[i].msg_len, ecn = 0, segment = total;
+    int is_whole = !(m->msg_flags & (MSG_TRUNC | MSG_CTRUNC)), port = ntohs(d->is_ipv6 ? from[i].v6.sin6_port : from[i].v4.sin_port);
+    const uint8_t *address = d->is_ipv6 ? (uint8_t *)&from[i].v6.sin6_addr : (uint8_t *)&from[i].v4.sin_addr;
+    read_control(m, &ecn, &segment);
+    uint32_t at = 0;
+    for (unsigned k = 0; packets < DATAGRAM_PACKETS && (at < total || k == 0); k++, packets++) {
+      uint32_t *w = descriptors + (size_t)packets * DATAGRAM_WORDS, length = total - at < segment ? total - at : segment;
+      int usable = is_whole && length >= BTH_BYTES + ICRC_BYTES && length <= DATAGRAM_SLOT;
+      memset(w, 0, DATAGRAM_WORDS * sizeof *w);
+      memcpy(w + 4, address, d->is_ipv6 ? 16 : 4);
+      w[1] = (uint32_t)port;
+      w[3] = ecn;
+      w[8] = (uint32_t)i * DATAGRAM_MESSAGE_BYTES + at;
+      if (usable) {
+        w[0] = length;
+        w[2] = received_icrc(d, address, port, buffer + w[8], length - ICRC_BYTES, k);
+      }
+      at += length;
+    }
+  }
+  return packets;
+}
+
+static void address_of(datagram *d, const uint32_t *w, any_address *to) {
+  memset(to, 0, sizeof *to);
+  if (d->is_ipv6) {
+    to->v6.sin6_family = AF_INET6;
+    to->v6.sin6_port = htons((uint16_t)w[1]);
+    to->v6.sin6_scope_id = d->scope;
+    memcpy(&to->v6.sin6_addr, w + 4, 16);
+  } else {
+    to->v4.sin_family = AF_INET;
+    to->v4.sin_port = htons((uint16_t)w[1]);
+    memcpy(&to->v4.sin_addr, w + 4, 4);
+  }
+}
+
+/* Whether messages to this end may be cut up by the kernel. */
+static int may_join(datagram *d, const uint32_t *w) {
+  if (!d->joins || d->is_ipv6) return d->joins;
+  return *(const uint8_t *)(w + 4) == 127 || memcmp(w + 4, d->address, 4) == 0;
+}
+
+/* How many packets from the first one on make one message. */
+static int run_of(datagram *d, const uint32_t *w, int count) {
+  if (!may_join(d, w)) return 1;
+  uint32_t length = w[0], total = length + ICRC_BYTES;
+  int n = 1;
+  for (const uint32_t *next = w + DATAGRAM_WORDS; n < count; n++, next += DATAGRAM_WORDS) {
+    total += next[0] + ICRC_BYTES;
+    if (next[0] > length || next[1] != w[1] || memcmp(next + 4, w + 4, 16) != 0 || total > MAX_JOINED_BYTES) break;
+    if (next[0] < length) return n + 1;
   }
   return n;
 }
@@ -186,46 +257,57 @@ int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count,
   struct mmsghdr messages[DATAGRAM_BATCH];
   struct iovec vectors[DATAGRAM_BATCH];
   any_address to[DATAGRAM_BATCH];
-  int refused = 0;
+  union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(uint16_t))];
+  } control[DATAGRAM_BATCH];
+  int used = 0, refused = 0, sent = 0;
   if (count > DATAGRAM_BATCH) count = DATAGRAM_BATCH;
   for (int i = 0; i < count; i++) {
-    uint32_t *w = descriptors + (size_t)i * DATAGRAM_WORDS;
-    uint8_t *b = slots + (size_t)i * DATAGRAM_SLOT;
-    uint32_t length = w[0];
-    memset(&to[i], 0, sizeof to[i]);
-    if (d->is_ipv6) {
-      to[i].v6.sin6_family = AF_INET6;
-      to[i].v6.sin6_port = htons((uint16_t)w[1]);
-      to[i].v6.sin6_scope_id = d->scope;
-      memcpy(&to[i].v6.sin6_addr, w + 4, 16);
-    } else {
-      to[i].v4.sin_family = AF_INET;
-      to[i].v4.sin_port = htons((uint16_t)w[1]);
-      memcpy(&to[i].v4.sin_addr, w + 4, 4);
-    }
-    if (length < BTH_BYTES || length + ICRC_BYTES > DATAGRAM_SLOT) {
-      count = i;
-      refused = EINVAL;
-      break;
-    }
-    uint32_t crc = icrc_of(d->is_ipv6, d->address, (uint8_t *)(w + 4), d->port, (int)w[1], b, length);
-    for (int k = 0; k < 4; k++) b[length + (uint32_t)k] = (uint8_t)(crc >> (8 * k));
-    vectors[i] = (struct iovec){b, length + ICRC_BYTES};
-    messages[i].msg_hdr = (struct msghdr){.msg_name = &to[i],
-                                          .msg_namelen = d->is_ipv6 ? sizeof to[i].v6 : sizeof to[i].v4,
-                                          .msg_iov = &vectors[i],
-                                          .msg_iovlen = 1};
+    uint32_t length = descriptors[(size_t)i * DATAGRAM_WORDS];
+    if (length >= BTH_BYTES && length + ICRC_BYTES <= DATAGRAM_SLOT) continue;
+    count = i;
+    refused = EINVAL;
   }
-  int sent = 0;
+  for (int i = 0; i < count;) {
+    uint32_t *w = descriptors + (size_t)i * DATAGRAM_WORDS;
+    int n = run_of(d, w, count - i);
+    address_of(d, w, &to[used]);
+    for (int k = 0; k < n; k++) {
+      uint8_t *b = slots + (size_t)(i + k) * DATAGRAM_SLOT;
+      uint32_t length = w[(size_t)k * DATAGRAM_WORDS];
+      uint32_t crc = icrc_of(d->is_ipv6, d->address, (uint8_t *)(w + 4), d->port, (int)w[1], (unsigned)k, b, length);
+      for (int j = 0; j < 4; j++) b[length + (uint32_t)j] = (uint8_t)(crc >> (8 * j));
+      vectors[i + k] = (struct iovec){b, length + ICRC_BYTES};
+    }
+    messages[used].msg_hdr = (struct msghdr){.msg_name = &to[used],
+                                             .msg_namelen = d->is_ipv6 ? sizeof to[used].v6 : sizeof to[used].v4,
+                                             .msg_iov = &vectors[i],
+                                             .msg_iovlen = (size_t)n};
+    if (n > 1) {
+      uint16_t segment = (uint16_t)(w[0] + ICRC_BYTES);
+      control[used].header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof segment), .cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT};
+      memcpy(CMSG_DATA(&control[used].header), &segment, sizeof segment);
+      messages[used].msg_hdr.msg_control = &control[used];
+      messages[used].msg_hdr.msg_controllen = sizeof control[used].bytes;
+    }
+    used++;
+    i += n;
+  }
   *error = refused;
-  while (sent < count) {
-    int n = sendmmsg(d->fd, messages + sent, (unsigned)(count - sent), MSG_DONTWAIT);
+  for (int m = 0; m < used;) {
+    int n = (int)syscall(SYS_sendmmsg, d->fd, messages + m, (unsigned)(used - m), MSG_DONTWAIT);
     if (n < 0) {
       if (errno == EINTR) continue;
+      if (messages[m].msg_hdr.msg_iovlen > 1 && errno != EAGAIN && errno != ENOBUFS) {
+        /* Some path or kernel does not cut messages up: from now on packets go one by one, with the ICRC of such. */
+        d->joins = 0;
+        return sent + datagram_send(d, slots + (size_t)sent * DATAGRAM_SLOT, descriptors + (size_t)sent * DATAGRAM_WORDS, count - sent, error);
+      }
       *error = errno;
       break;
     }
-    sent += n;
+    for (int end = m + n; m < end; m++) sent += (int)messages[m].msg_hdr.msg_iovlen;
   }
   return sent;
 }

@@ -3,18 +3,31 @@
  *
  * The socket is unconnected and forbids fragmentation, so that IPv4 packets leave with identification 0 and their ICRC can be computed.
  *
- * A batch is an array of slots of DATAGRAM_SLOT bytes, one packet each, and an array of descriptors:
+ * A batch to be sent is an array of slots of DATAGRAM_SLOT bytes, one packet each, and an array of descriptors:
  *
- *   0 length of the packet   1 port of the other end   2 ICRC over the packet but its last four bytes   3 ECN bits   4..7 its address
+ *   0 length of the packet   1 port of the other end   2 ICRC over the packet but its last four bytes   3 ECN bits   4..7 its address   8 where it is
  *
- * Receiving fills both; sending reads them (length counts BTH to padding) and writes the ICRC behind the packet.
+ * Sending reads lengths (BTH to padding), ports and addresses, and writes the ICRC behind the packet. Receiving fills all of a descriptor; its packets
+ * lie in a buffer of DATAGRAM_MESSAGES times DATAGRAM_MESSAGE_BYTES, several in one message.
+ *
+ * Packets of one length to one end, and a shorter one after them, are given to the kernel as one (UDP_SEGMENT), and taken from it as one (UDP_GRO). That
+ * numbers the identifications of IPv4 0, 1, 2, ..., and the ICRC covers them: it is computed so. Who cuts such a message up is the kernel on this host, or
+ * a NIC that may number otherwise: so IPv4 packets that leave the host go one by one.
  */
 #ifndef VERBENA_DATAGRAM_H
 #define VERBENA_DATAGRAM_H
 
 #include <stdint.h>
 
-enum { DATAGRAM_SLOT = 4608, DATAGRAM_BATCH = 64, DATAGRAM_WORDS = 8 };
+enum {
+  DATAGRAM_SLOT = 4608,
+  DATAGRAM_BATCH = 64,
+  DATAGRAM_WORDS = 12,
+  DATAGRAM_MESSAGES = 16,
+  DATAGRAM_MESSAGE_BYTES = 65536,
+  /* Descriptors that receiving fills at most. */
+  DATAGRAM_PACKETS = 1024
+};
 
 typedef struct datagram datagram;
 
@@ -30,8 +43,8 @@ int datagram_buffer(datagram *d);
 /* The address as 4 or 16 bytes; returns how many. */
 int datagram_address(datagram *d, uint8_t *out);
 
-/* Takes what is there, at most count packets, without waiting. Returns how many, or -errno. Packets that are too long or short count as length 0. */
-int datagram_receive(datagram *d, uint8_t *slots, uint32_t *descriptors, int count);
+/* Takes what is there, at most so many messages, without waiting. Returns how many packets, or -errno. One that is too long or short has length 0. */
+int datagram_receive(datagram *d, uint8_t *buffer, uint32_t *descriptors, int messages);
 /* Seals and sends. Returns how many the kernel took; fewer means that it had no room or refused the next one: *error says which. */
 int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count, int *error);
 /*

@@ -105,8 +105,8 @@ uint32_t icrc_update(uint32_t reg, const uint8_t *bytes, size_t length) {
   return fast && length >= 64 ? update_fast(reg, bytes, length) : icrc_update_plain(reg, bytes, length);
 }
 
-uint32_t icrc_of(int is_ipv6, const uint8_t *source, const uint8_t *destination, int source_port, int destination_port, const uint8_t *bytes,
-                 size_t length) {
+uint32_t icrc_of(int is_ipv6, const uint8_t *source, const uint8_t *destination, int source_port, int destination_port, unsigned identification,
+                 const uint8_t *bytes, size_t length) {
   uint8_t h[8 + 40 + 8 + 12];
   size_t udp_length = 8 + length + 4, at = 8;
   memset(h, 0xff, 8);
@@ -118,7 +118,8 @@ uint32_t icrc_of(int is_ipv6, const uint8_t *source, const uint8_t *destination,
     at += 40;
   } else {
     size_t total = udp_length + 20;
-    const uint8_t fixed[12] = {0x45, 0xff, (uint8_t)(total >> 8), (uint8_t)total, 0, 0, 0x40, 0, 0xff, 17, 0xff, 0xff};
+    const uint8_t fixed[12] = {0x45, 0xff, (uint8_t)(total >> 8), (uint8_t)total, (uint8_t)(identification >> 8), (uint8_t)identification,
+                               0x40, 0, 0xff, 17, 0xff, 0xff};
     memcpy(h + at, fixed, 12);
     memcpy(h + at + 12, source, 4);
     memcpy(h + at + 16, destination, 4);

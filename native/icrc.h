@@ -15,9 +15,9 @@ uint32_t icrc_update_plain(uint32_t reg, const uint8_t *bytes, size_t length);
 
 /*
  * The ICRC of a packet: bytes from the BTH to the padding, without the four of the ICRC itself. Addresses have 4 bytes (is_ipv6 0) or 16.
- * The identification of IPv4 counts as 0. length is at least 12.
+ * identification: of the IPv4 header. length is at least 12.
  */
-uint32_t icrc_of(int is_ipv6, const uint8_t *source, const uint8_t *destination, int source_port, int destination_port, const uint8_t *bytes,
-                 size_t length);
+uint32_t icrc_of(int is_ipv6, const uint8_t *source, const uint8_t *destination, int source_port, int destination_port, unsigned identification,
+                 const uint8_t *bytes, size_t length);
 
 #endif

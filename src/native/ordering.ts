@@ -15,3 +15,14 @@
 
 /** True where plain accesses are ordered as described above. */
 export const TSO: boolean = process.arch === 'x64';
+
+/** A word that another thread stores with `release`: what it stored before is visible after this. */
+export function acquire(words: Int32Array, index: number): number {
+  return TSO ? words[index] : Atomics.load(words, index);
+}
+
+/** Stores a word after everything that was stored before it. Orders no load that follows: for that it takes `Atomics.store`. */
+export function release(words: Int32Array, index: number, value: number): void {
+  if (TSO) words[index] = value;
+  else Atomics.store(words, index, value);
+}

@@ -6,7 +6,8 @@
  *                                    └── an error in one stops both: queues flush, the host hears why
  *     completions <── receive queue ──> responder
  *
- * Answers go out before requests: the peer waits for them, and they are bounded by what it asked.
+ * Answers go out before requests: the peer waits for them, and they are bounded by what it asked. One request may overtake a bare acknowledge:
+ * a peer that plays ping-pong wants it first, and a network that takes several packets as one wants the short one last.
  */
 
 import type { TransportCounters, TransportEndpoint, TransportHost } from './host.js';
@@ -36,6 +37,8 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
   readonly responder: RcResponder;
   private readonly host: TransportHost;
   private readonly destQp: number;
+  /** The last packet was a request that went before an acknowledge. */
+  private hasOvertaken = false;
 
   constructor(parts: RcEndpointParts, settings: RcSettings) {
     const { sendQueue, receiveQueue, memory, host, counters } = parts;
@@ -79,6 +82,12 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
   }
 
   next(b: Uint8Array, at: number, now: number): number {
+    if (this.responder.owesOnlyAck && !this.hasOvertaken) {
+      const length = this.requester.next(b, at, now);
+      this.hasOvertaken = length > 0;
+      if (length > 0) return length;
+    }
+    this.hasOvertaken = false;
     return this.responder.next(b, at) || this.requester.next(b, at, now);
   }
 

@@ -158,6 +158,11 @@ export class RcResponder {
     return this.pendingResources > 0 || this.replySyndrome !== NO_REPLY;
   }
 
+  /** What is due is one acknowledge, or nothing negative and no data. */
+  get owesOnlyAck(): boolean {
+    return this.replySyndrome === ACK_UNLIMITED && this.pendingResources === 0;
+  }
+
   /** To the error state; every receive request of the queue pair's own queue gets WR_FLUSH_ERR. Answers that are due stay due. */
   flush(): void {
     this.isReady = false;

@@ -9,6 +9,7 @@
  * message is still arriving.
  */
 
+import { acquire, release } from '../../native/ordering.js';
 import type { TransportMemory } from './memory.js';
 import { powerOfTwo, seqAdd, seqDistance } from './sequence.js';
 import type { StateCopy } from './state-copy.js';
@@ -109,7 +110,7 @@ export class ReceiveQueue {
   }
 
   get count(): number {
-    return seqDistance(Atomics.load(this.control, HEAD), Atomics.load(this.control, TAIL));
+    return seqDistance(acquire(this.control, HEAD), acquire(this.control, TAIL));
   }
 
   /** Copies a request into the ring. False when the queue is full. */
@@ -131,7 +132,7 @@ export class ReceiveQueue {
 
   /** Drops every request without a completion. */
   clear(): void {
-    Atomics.store(this.control, HEAD, this.control[TAIL]);
+    release(this.control, HEAD, this.control[TAIL]);
   }
 
   /** Takes the oldest request. False when there is none. */
@@ -150,7 +151,7 @@ export class ReceiveQueue {
       length += into.sgeLength[s];
     }
     into.length = length;
-    Atomics.store(this.control, HEAD, seqAdd(head, 1));
+    release(this.control, HEAD, seqAdd(head, 1));
     return true;
   }
 }

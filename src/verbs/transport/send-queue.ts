@@ -12,6 +12,7 @@
  * after the slot is complete. There is one producer (post) and one consumer (the state machine).
  */
 
+import { acquire, release } from '../../native/ordering.js';
 import { STATUS } from '../status.js';
 import type { TransportHost } from './host.js';
 import type { TransportMemory } from './memory.js';
@@ -146,12 +147,12 @@ export class SendQueue {
 
   /** Oldest request that has no completion yet. */
   get head(): number {
-    return Atomics.load(this.control, HEAD);
+    return acquire(this.control, HEAD);
   }
 
   /** Where the next request will go. */
   get tail(): number {
-    return Atomics.load(this.control, TAIL);
+    return acquire(this.control, TAIL);
   }
 
   get count(): number {
@@ -197,7 +198,7 @@ export class SendQueue {
       }
       this.length[i] = Math.min(length, 0xffffffff);
     }
-    Atomics.store(this.control, TAIL, seqAdd(tail, 1));
+    release(this.control, TAIL, seqAdd(tail, 1));
     return true;
   }
 
@@ -209,13 +210,13 @@ export class SendQueue {
     const opcode = this.opcode[i];
     const length = this.length[i];
     const isReported = status !== STATUS.SUCCESS || (this.flags[i] & SendFlag.signaled) !== 0;
-    Atomics.store(this.control, HEAD, seqAdd(head, 1));
+    release(this.control, HEAD, seqAdd(head, 1));
     if (isReported) host.sendComplete(id, status, opcode, length);
   }
 
   /** Drops every request without a completion. */
   clear(): void {
-    Atomics.store(this.control, HEAD, this.control[TAIL]);
+    release(this.control, HEAD, this.control[TAIL]);
   }
 
   /** Every request completes with WR_FLUSH_ERR. */

@@ -9,6 +9,7 @@
  * `due` is what the consumer finds when its bell has rung: an event is due, or a moderation period has to be waited for.
  */
 
+import { acquire, release } from '../../../native/ordering.js';
 import { powerOfTwo } from '../../transport/sequence.js';
 import type { WorkCompletions } from '../../work-completions.js';
 
@@ -89,7 +90,7 @@ export class CompletionRing {
     const { control } = this;
     if (control[OVERRUN] !== 0) return Pushed.lost;
     const tail = control[TAIL];
-    if (((tail - Atomics.load(control, HEAD)) | 0) >= this.depth) {
+    if (((tail - acquire(control, HEAD)) | 0) >= this.depth) {
       Atomics.store(control, OVERRUN, 1);
       return Pushed.overrun;
     }
@@ -104,7 +105,7 @@ export class CompletionRing {
     this.flags[i] = flags;
     this.epoch[i] = epoch;
     Atomics.store(control, TAIL, (tail + 1) | 0);
-    const armed = Atomics.load(control, ARMED);
+    const armed = acquire(control, ARMED);
     if (armed === Armed.not || (armed === Armed.solicited && !isSolicited && status === 0)) return Pushed.quietly;
     const pending = Atomics.add(control, PENDING, 1) + 1;
     if (pending >= Atomics.load(control, COUNT)) {
@@ -120,18 +121,18 @@ export class CompletionRing {
   // ---- consumer ----
 
   get isEmpty(): boolean {
-    return Atomics.load(this.control, TAIL) === this.control[HEAD];
+    return acquire(this.control, TAIL) === this.control[HEAD];
   }
 
   get isOverrun(): boolean {
-    return Atomics.load(this.control, OVERRUN) !== 0;
+    return acquire(this.control, OVERRUN) !== 0;
   }
 
   /** Takes the oldest completion into entry `n` and returns its epoch, or -1 when there is none. */
   take(wcs: WorkCompletions, n: number): number {
     const { control } = this;
     const head = control[HEAD];
-    if (Atomics.load(control, TAIL) === head) return -1;
+    if (acquire(control, TAIL) === head) return -1;
     const i = head & this.mask;
     wcs.id[n] = this.id[i];
     wcs.status[n] = this.status[i];
@@ -143,7 +144,7 @@ export class CompletionRing {
     wcs.flags[n] = this.flags[i];
     wcs.causeId[n] = 0;
     const epoch = this.epoch[i];
-    Atomics.store(control, HEAD, (head + 1) | 0);
+    release(control, HEAD, (head + 1) | 0);
     return epoch;
   }
 

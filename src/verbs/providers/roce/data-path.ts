@@ -8,6 +8,7 @@
  * then nothing has to be handed from thread to thread.
  */
 
+import { performance } from 'node:perf_hooks';
 import type { Addon } from '../../../native/addon.js';
 import { CM_QP } from '../../transport/cm-messages.js';
 import { EventQueue } from '../../transport/event-queue.js';
@@ -26,9 +27,12 @@ import { Switchboard } from './switchboard.js';
 
 /** As in native/datagram.h. */
 export const SLOT = 4608;
-export const WORDS = 8;
+export const WORDS = 12;
 const BATCH = 64;
-const SMALL_BATCH = 4;
+const MESSAGES = 16;
+const MESSAGE_BYTES = 65536;
+const PACKETS = 1024;
+const FEW_MESSAGES = 2;
 const ICRC_BYTES = 4;
 
 /** Packets that one queue pair sends before it is the next one's turn. */
@@ -54,14 +58,16 @@ export abstract class DataPath {
   protected readonly byNumber = new Map<number, EngineQueuePair>();
   protected readonly table: AddressTable;
   protected timers = new EventQueue<EngineQueuePair>();
-  protected readonly rx = new Uint8Array(SLOT * BATCH);
-  protected readonly rxWords = new Uint32Array(WORDS * BATCH);
+  protected readonly rx = new Uint8Array(MESSAGE_BYTES * MESSAGES);
+  protected readonly rxWords = new Uint32Array(WORDS * PACKETS);
   protected readonly tx = new Uint8Array(SLOT * BATCH);
   protected txCount = 0;
   protected nowNs = 0;
   protected mustRing = false;
+  /** Queue pairs that may have something to send: the first `readyCount`. Shortening an array costs more than counting. */
   private ready: EngineQueuePair[] = [];
   private readyNext: EngineQueuePair[] = [];
+  private readyCount = 0;
   private readonly overrunQueues: CompletionRing[] = [];
   private readonly packet = new Packet();
   private readonly txWords = new Uint32Array(WORDS * BATCH);
@@ -70,8 +76,8 @@ export abstract class DataPath {
   private readonly rxWordsAddress: number;
   private readonly txWordsAddress: number;
   private readonly isIpv4: boolean;
-  /** Packets to ask for: few while few come, because room for many takes longer to prepare. */
-  private rxRoom = SMALL_BATCH;
+  /** Messages to ask for: few while few come, because room for many takes longer to prepare. */
+  private rxRoom = FEW_MESSAGES;
   private nextContext = FIRST_CONTEXT;
   private tokens = 0;
 
@@ -105,8 +111,8 @@ export abstract class DataPath {
     this.addon.datagramReceive();
     this.counters.systemCalls++;
     const count = command[4];
-    if (count === this.rxRoom) this.rxRoom = BATCH;
-    else if (count < SMALL_BATCH) this.rxRoom = SMALL_BATCH;
+    if (count >= this.rxRoom) this.rxRoom = MESSAGES;
+    else if (count < FEW_MESSAGES) this.rxRoom = FEW_MESSAGES;
     for (let i = 0; i < count; i++) this.arrived(i);
     return count;
   }
@@ -114,7 +120,7 @@ export abstract class DataPath {
   protected arrived(i: number): void {
     const { counters, packet: p, rx, rxWords } = this;
     const w = i * WORDS;
-    const at = i * SLOT;
+    const at = rxWords[w + 8];
     const end = at + rxWords[w] - ICRC_BYTES;
     if (rxWords[w] === 0) {
       counters.malformed++;
@@ -216,32 +222,33 @@ export abstract class DataPath {
     this.touch(qp);
     if (qp.isReady) return;
     qp.isReady = true;
-    this.ready.push(qp);
+    this.ready[this.readyCount++] = qp;
   }
 
   /** A queue pair is going to change. */
   protected touch(_qp: EngineQueuePair): void {}
 
   protected clearReady(): void {
-    this.ready.length = 0;
+    this.readyCount = 0;
   }
 
   protected get hasReady(): boolean {
-    return this.ready.length > 0;
+    return this.readyCount > 0;
   }
 
   protected transmit(): boolean {
     const turn = this.ready;
-    if (turn.length === 0) return this.txCount > 0 && this.flush();
+    const count = this.readyCount;
+    if (count === 0) return this.txCount > 0 && this.flush();
     this.ready = this.readyNext;
-    for (let i = 0; i < turn.length; i++) {
+    this.readyCount = 0;
+    for (let i = 0; i < count; i++) {
       const qp = turn[i];
       this.touch(qp);
-      if (this.serveTurn(qp)) this.ready.push(qp);
+      if (this.serveTurn(qp)) this.ready[this.readyCount++] = qp;
       else qp.isReady = false;
       this.setTimer(qp);
     }
-    turn.length = 0;
     this.readyNext = turn;
     if (this.txCount > 0) this.flush();
     return true;

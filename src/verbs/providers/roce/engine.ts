@@ -241,6 +241,7 @@ export class Engine extends DataPath implements CmHost {
       case 'packet':
         this.rx.set(c.bytes);
         this.rxWords.set(c.words);
+        this.rxWords[8] = 0;
         this.arrived(0);
         return undefined;
       case 'counters':

@@ -14,7 +14,7 @@ import type { QpAttributes } from '../../qp-state.js';
 import { EventQueue } from '../../transport/event-queue.js';
 import type { RegionRecord } from './address-memory.js';
 import type { CompletionRing } from './completion-ring.js';
-import { DataPath, now, SLOT, WORDS } from './data-path.js';
+import { DataPath, now, WORDS } from './data-path.js';
 import { EngineQueuePair } from './engine-queue-pair.js';
 import type { End, EngineData, Lending, Notice, QueuePairRecord } from './messages.js';
 import type { SharedReceiveMemory } from './shared-receive-memory.js';
@@ -43,7 +43,9 @@ export class InlineEngine extends DataPath {
   readonly news: Notice[] = [];
   /** Packets that only the engine can deal with. */
   readonly foreign: { bytes: Uint8Array; words: Uint32Array }[] = [];
+  /** Queue pairs that changed in this turn: the first `touchedCount`. */
   private readonly touched: EngineQueuePair[] = [];
+  private touchedCount = 0;
   /** From this thread's clock to the engine's. */
   private offsetNs = 0;
 
@@ -54,7 +56,7 @@ export class InlineEngine extends DataPath {
 
   /** Takes over from the engine, with views of its own on everything that the two share. */
   borrow(objects: DeviceObjects, lending: Lending): void {
-    this.touched.length = 0;
+    this.touchedCount = 0;
     this.bySlot.length = 0;
     this.byNumber.clear();
     this.table.clear();
@@ -82,7 +84,7 @@ export class InlineEngine extends DataPath {
     const packets = this.receive();
     if (this.timers.nextTime <= this.nowNs) this.tick();
     if (packets > FEW) this.transmit();
-    if (this.touched.length > 0) this.finish();
+    if (this.touchedCount > 0) this.finish();
   }
 
   /** The program has posted to the queue pair of a slot. */
@@ -97,17 +99,17 @@ export class InlineEngine extends DataPath {
     const { touched } = this;
     this.stopOverrun();
     this.ringNow();
-    for (let i = 0; i < touched.length; i++) {
+    for (let i = 0; i < this.touchedCount; i++) {
       touched[i].isTouched = false;
       touched[i].saveState();
     }
-    touched.length = 0;
+    this.touchedCount = 0;
   }
 
   protected override touch(qp: EngineQueuePair): void {
     if (qp.isTouched) return;
     qp.isTouched = true;
-    this.touched.push(qp);
+    this.touched[this.touchedCount++] = qp;
   }
 
   notice(notice: Notice): void {
@@ -115,7 +117,7 @@ export class InlineEngine extends DataPath {
   }
 
   protected managed(i: number): void {
-    const w = i * WORDS;
-    this.foreign.push({ bytes: this.rx.slice(i * SLOT, i * SLOT + this.rxWords[w]), words: this.rxWords.slice(w, w + WORDS) });
+    const words = this.rxWords.slice(i * WORDS, (i + 1) * WORDS);
+    this.foreign.push({ bytes: this.rx.slice(words[8], words[8] + words[0]), words });
   }
 }

@@ -6,6 +6,7 @@
  * FAILED is 1 in the error state. Who posts a receive request publishes it, then looks there: then the engine must be rung, so that it flushes.
  */
 
+import { acquire } from '../../../native/ordering.js';
 import { ReceiveQueue, type ReceiveQueueOptions } from '../../transport/receive-queue.js';
 import { SendQueue, type SendQueueOptions } from '../../transport/send-queue.js';
 
@@ -30,7 +31,7 @@ export class QueuePairMemory {
   }
 
   get isFailed(): boolean {
-    return Atomics.load(this.words, FAILED) !== 0;
+    return acquire(this.words, FAILED) !== 0;
   }
 
   set isFailed(on: boolean) {

@@ -17,6 +17,8 @@
  * publishes, then looks at SLEEPING.
  */
 
+import { acquire, release } from '../../../native/ordering.js';
+
 const COMMANDS = 0;
 const ANSWERS = 1;
 const SLEEPING = 2;
@@ -85,7 +87,7 @@ export class Switchboard {
 
   /** How many notices have come since the last call. */
   takeNotices(): number {
-    const now = Atomics.load(this.words, NOTICES);
+    const now = acquire(this.words, NOTICES);
     const count = (now - this.seenNotices) | 0;
     this.seenNotices = now;
     return count;
@@ -104,7 +106,7 @@ export class Switchboard {
   /** Ends a turn. */
   leave(): void {
     this.words[HEARTBEAT] = (this.words[HEARTBEAT] + 1) | 0;
-    Atomics.store(this.words, OWNER, Owner.program);
+    release(this.words, OWNER, Owner.program);
   }
 
   /** The program returns the data path. The engine notices when it is woken. */
@@ -126,7 +128,7 @@ export class Switchboard {
   takeDoorbell(): number {
     const { words } = this;
     const head = words[DOORBELL_HEAD];
-    if (Atomics.load(words, DOORBELL_TAIL) === head) return -1;
+    if (acquire(words, DOORBELL_TAIL) === head) return -1;
     const slot = words[DOORBELLS + (head & (MAX_QUEUE_PAIRS - 1))];
     Atomics.store(words, DOORBELL_HEAD, (head + 1) | 0);
     Atomics.store(this.rung, slot, 0);
@@ -134,7 +136,7 @@ export class Switchboard {
   }
 
   takeCommand(): boolean {
-    if (Atomics.load(this.words, COMMANDS) === this.seenCommands) return false;
+    if (acquire(this.words, COMMANDS) === this.seenCommands) return false;
     this.seenCommands = (this.seenCommands + 1) | 0;
     return true;
   }
@@ -155,7 +157,7 @@ export class Switchboard {
   }
 
   get isStopped(): boolean {
-    return Atomics.load(this.words, STOP) !== 0;
+    return acquire(this.words, STOP) !== 0;
   }
 
   /** About to sleep. False when there is something to do first. */
