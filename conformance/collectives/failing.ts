@@ -19,7 +19,10 @@ export const failingCases: Readonly<Record<string, Case>> = {
       const error = await failure(() => comm.allreduce(new Float32Array(comm.rank === 1 ? 4000 : 3000)));
       assert.equal(error.code, 'COLL_MISMATCH', error.stack);
       const [own, other] = comm.rank === 1 ? [4000, 3000] : [3000, 4000];
-      assert.match(error.message, new RegExp(`^rank ${comm.rank} called allreduce\\(${own} x f32, sum.*rank \\d called allreduce\\(${other} x`));
+      assert.match(
+        error.message,
+        new RegExp(`^rank ${comm.rank} called allreduce\\(${own} x f32, sum.*rank \\d called allreduce\\(${other} x`),
+      );
       assert.equal(error.message.split(/failing\.js:\d+:\d+/).length, 3, `two places: ${error.message}`);
       const kinds = await failure(async () =>
         comm.rank === 0 ? comm.broadcast(new Int32Array(9000)) : comm.allreduce(new Int32Array(9000)),
@@ -97,7 +100,9 @@ export const failingCases: Readonly<Record<string, Case>> = {
     const ranks = await stage.ranks(2);
     const { exchange } = stage;
     const { key } = ranks[0];
-    const joined = [2, 3].map(async (at) => Communicator.join({ exchange, key, worker: await stage.worker(at), timeoutMs: 20_000 }));
+    const joined = [2, 3].map(async (at) =>
+      Communicator.join({ exchange, key, worker: await stage.worker(at), timeoutMs: 20_000 }),
+    );
     const grown = await Promise.all([...ranks.map((comm) => comm.grow(2)), ...joined]);
     assert.deepEqual(grown.map(({ rank }) => rank).sort(), [0, 1, 2, 3]);
     assert.deepEqual(

@@ -155,7 +155,7 @@ export const operationCases: Readonly<Record<string, Case>> = {
     await all(first, async (comm) => {
       const many = Array.from({ length: 6 }, (_, k) => new Float64Array(3000).fill(k));
       await Promise.all(many.map((data) => comm.allreduce(data)));
-      many.forEach((data, k) => assert.equal(data[2999], k * SIZE));
+      for (const [k, data] of many.entries()) assert.equal(data[2999], k * SIZE);
       const other = second[comm.rank];
       const [a, b] = [Float64Array.of(1), Float64Array.of(2)];
       const group = [comm.prepareAllreduce(a), other.prepareAllreduce(b), comm.prepareBarrier()];

@@ -6,7 +6,7 @@ import type { Request } from './request.js';
 
 const OWN_FOLDER = new URL('.', import.meta.url).href;
 /** Stack frames that are looked at: the collectives' own, and the caller's. */
-const FRAMES = 12;
+const FRAMES = 20;
 
 /** Remembers where it is called from; the text is made when somebody asks. */
 export function traceHere(): Error {

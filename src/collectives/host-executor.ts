@@ -1,7 +1,9 @@
 /** The executor of ranks that share memory: requests become blocks that C runs (shared-memory/). */
 
 import { windowLength } from '../schedule/split.js';
+import { describeMismatch, type Statement, signatureOf, siteOf, traceHere } from './call-site.js';
 import { reductionCode, typeCode, type Vector } from './element.js';
+import { CollectiveError } from './errors.js';
 import type { Exchange, Patience } from './exchange.js';
 import type { Executor, Runnable, RunTimes } from './executor.js';
 import type { Plan } from './plan.js';
@@ -9,23 +11,33 @@ import { nameOf, type Request, splitOf, WIDTHS } from './request.js';
 import { type BoundSchedule, bindSchedule } from './shared-memory/bound-schedule.js';
 import { AT, type CallBuffer } from './shared-memory/call.js';
 import { type Call, SharedMemoryExecutor } from './shared-memory/executor.js';
+import { StatementPage } from './statement-page.js';
 
 export class HostExecutor implements Executor {
   readonly kind = 'shared-memory';
   readonly #rank: number;
   readonly #size: number;
   readonly #memory: SharedMemoryExecutor;
+  readonly #page: StatementPage;
   readonly #bound = new WeakMap<Plan, BoundSchedule>();
+  #isOpen = true;
 
-  private constructor(rank: number, size: number, memory: SharedMemoryExecutor) {
+  private constructor(rank: number, size: number, memory: SharedMemoryExecutor, page: StatementPage) {
     this.#rank = rank;
     this.#size = size;
     this.#memory = memory;
+    this.#page = page;
   }
 
   /** All ranks call it. @throws COLL_INVALID when ranks live on several hosts, COLL_SYSTEM, RankLost. */
   static async open(rank: number, size: number, exchange: Exchange, key: string, patience: Patience): Promise<HostExecutor> {
-    return new HostExecutor(rank, size, await SharedMemoryExecutor.open(rank, size, exchange, key, patience));
+    const memory = await SharedMemoryExecutor.open(rank, size, exchange, key, patience);
+    try {
+      return new HostExecutor(rank, size, memory, await StatementPage.open(rank, size, exchange, key, patience));
+    } catch (error) {
+      memory.close();
+      throw error;
+    }
   }
 
   get totals(): SharedMemoryExecutor['totals'] {
@@ -45,7 +57,10 @@ export class HostExecutor implements Executor {
   }
 
   close(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
     this.#memory.close();
+    this.#page.close();
   }
 
   prepare(request: Request, plan: Plan): Runnable {
@@ -70,7 +85,7 @@ export class HostExecutor implements Executor {
       },
       called,
     );
-    return new HostCall(this.#memory, call);
+    return new HostCall(this.#memory, call, new Mismatches(this.#rank, this.#page, call, request, plan));
   }
 
   #bind(plan: Plan): BoundSchedule {
@@ -118,21 +133,80 @@ export class HostExecutor implements Executor {
 
 const NOWHERE = { address: 0, handle: -1 };
 
+/** Makes a mismatch say what both ranks called and where. Other errors stay what they are. */
+class Mismatches {
+  readonly #rank: number;
+  readonly #page: StatementPage;
+  readonly #call: Call;
+  readonly #request: Request;
+  readonly #plan: Plan;
+
+  constructor(rank: number, page: StatementPage, call: Call, request: Request, plan: Plan) {
+    this.#rank = rank;
+    this.#page = page;
+    this.#call = call;
+    this.#request = request;
+    this.#plan = plan;
+  }
+
+  async explain(error: unknown, trace: Error): Promise<unknown> {
+    if (!isMismatch(error)) return error;
+    const own = this.#statement(trace);
+    return this.#inWords(error, own, await this.#page.hear(this.#other, this.#page.tell(own)));
+  }
+
+  explainSync(error: unknown, trace: Error): unknown {
+    if (!isMismatch(error)) return error;
+    const own = this.#statement(trace);
+    return this.#inWords(error, own, this.#page.hearSync(this.#other, this.#page.tell(own)));
+  }
+
+  get #other(): number {
+    return this.#call.block[AT.culprit];
+  }
+
+  #statement(trace: Error): Statement {
+    return { rank: this.#rank, signature: signatureOf(this.#request, this.#plan), site: siteOf(trace) };
+  }
+
+  #inWords(error: CollectiveError, own: Statement, other: Statement | undefined): CollectiveError {
+    const words = other === undefined ? `${error.message}; this rank at ${own.site}` : describeMismatch(own, other);
+    return new CollectiveError('COLL_MISMATCH', words);
+  }
+}
+
+function isMismatch(error: unknown): error is CollectiveError {
+  return error instanceof CollectiveError && error.code === 'COLL_MISMATCH';
+}
+
 class HostCall implements Runnable {
   readonly #memory: SharedMemoryExecutor;
   readonly #call: Call;
+  readonly #mismatches: Mismatches;
+  /** Where it was first run beside the caller: looking costs microseconds, so it is done once. */
+  #trace: Error | undefined;
 
-  constructor(memory: SharedMemoryExecutor, call: Call) {
+  constructor(memory: SharedMemoryExecutor, call: Call, mismatches: Mismatches) {
     this.#memory = memory;
     this.#call = call;
+    this.#mismatches = mismatches;
   }
 
-  run(timeoutMs: number, signal?: AbortSignal): Promise<void> {
-    return this.#memory.run(this.#call, timeoutMs, signal);
+  async run(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    this.#trace ??= traceHere();
+    try {
+      await this.#memory.run(this.#call, timeoutMs, signal);
+    } catch (error) {
+      throw await this.#mismatches.explain(error, this.#trace);
+    }
   }
 
   runSync(timeoutMs: number): void {
-    this.#memory.runSync(this.#call, timeoutMs);
+    try {
+      this.#memory.runSync(this.#call, timeoutMs);
+    } catch (error) {
+      throw this.#mismatches.explainSync(error, traceHere());
+    }
   }
 
   measure(): void {

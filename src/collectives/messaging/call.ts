@@ -121,15 +121,15 @@ export class MessagingCall implements Runnable {
     return { beganMs: this.#beganMs, metMs: this.#metMs, endedMs: this.#endedMs };
   }
 
-  /** @throws COLL_INVALID while it runs. */
-  begin(sequence: number): void {
+  /** @param isBlocking the caller's frames stay on the stack, so where it stands can be looked up when it matters. @throws COLL_INVALID while it runs. */
+  begin(sequence: number, isBlocking: boolean): void {
     if (this.running) throw new CollectiveError('COLL_INVALID', `${this.what} is under way already`);
     this.sequence = sequence;
     this.running = true;
     this.dirty = true;
     this.#phase = 'agreeing';
     this.#error = undefined;
-    this.#trace = traceHere();
+    this.#trace = isBlocking ? undefined : traceHere();
     for (const track of this.#tracks) track.reset();
     this.#init.agreement.begin();
     if (this.#isTimed) this.#beganMs = nowMs();
@@ -178,7 +178,7 @@ export class MessagingCall implements Runnable {
     const track = this.#entry;
     const { low, high } = this.#verdict as Verdict;
     const { rank, size } = this.#executor;
-    const site = siteOf(this.#trace as Error);
+    const site = siteOf(this.#trace ?? traceHere());
     if (!track.begun) {
       track.begun = true;
       const telling = [low, high].filter((r) => r !== rank);

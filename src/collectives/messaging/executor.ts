@@ -147,7 +147,7 @@ export class MessagingExecutor implements Executor {
   /** Beside the event loop. @throws the call's error, and the signal's reason. */
   async run(call: MessagingCall, timeoutMs: number, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    this.#begin(call);
+    this.#begin(call, false);
     const ended = new Promise<void>((resolve, reject) => {
       call.ended = (error) => (error === undefined ? resolve() : reject(error));
     });
@@ -176,7 +176,7 @@ export class MessagingExecutor implements Executor {
       if (worker.polling)
         throw new CollectiveError('COLL_INVALID', 'a handler of a message cannot wait: use the asynchronous form');
     }
-    this.#begin(call);
+    this.#begin(call, true);
     let outcome: Error | undefined;
     let isOver = false;
     call.ended = (error) => {
@@ -204,10 +204,10 @@ export class MessagingExecutor implements Executor {
     if (outcome !== undefined) throw outcome;
   }
 
-  #begin(call: MessagingCall): void {
+  #begin(call: MessagingCall, isBlocking: boolean): void {
     if (!this.#isOpen) throw new CollectiveError('COLL_CLOSED', 'this communicator is closed');
     if (this.#end !== undefined) throw this.#errorOf(this.#end, call.what, Number.NaN);
-    call.begin(this.#sequence);
+    call.begin(this.#sequence, isBlocking);
     this.#sequence++;
     if (this.#active.size === 0) this.#listen();
     this.#active.add(call);

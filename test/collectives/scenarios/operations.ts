@@ -156,6 +156,16 @@ asRank(async ({ rank, size, exchange }) => {
     );
     assert.match(message, /^COLL_MISMATCH rank \d called allreduce\(\d x f32, sum.*rank \d called allreduce\(\d x f32, sum/);
     assert.match(message, rank === 1 ? /rank 0 called allreduce\(3 x f32/ : /rank 1 called allreduce\(4 x f32/);
+    assert.equal(message.split(/operations\.js:\d+:\d+/).length, 3, `both places are named: ${message}`);
+    // In the synchronous form too.
+    try {
+      world.allreduceSync(new Float32Array(rank === 1 ? 4 : 3));
+      assert.fail('nothing happened');
+    } catch (error) {
+      assert.equal((error as CollectiveError).code, 'COLL_MISMATCH', String(error));
+      assert.equal(String(error).split(/operations\.js:\d+:\d+/).length, 3, String(error));
+      assert.match(String(error), /differ in elements/);
+    }
     const other = await code(() => (rank === 0 ? world.broadcast(new Int32Array(9000)) : world.allreduce(new Int32Array(9000))));
     assert.equal(other, 'COLL_MISMATCH');
   }
