@@ -214,12 +214,28 @@ enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
 static cblas_sgemm_function library;
 static int use_library;
 
+/* A processor that OpenBLAS does not know by name gets its slowest kernels, whatever it can do: so we say what it can do. */
+static const char *core_type(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+    return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+  return NULL;
+}
+
+/* Variables that the library reads while it loads. Those that the user has set are left alone; ours are taken away again. */
+static int set_for_loading(const char *variable, const char *value) {
+  if (!value || getenv(variable)) return 0;
+  setenv(variable, value, 0);
+  return 1;
+}
+
 static cblas_sgemm_function open_library(void) {
   static const char *const names[] = {"libopenblas.so.0", "libblas.so.3"};
-  const char *variable = "OPENBLAS_NUM_THREADS";
-  int was_set = getenv(variable) != NULL;
   void *found = NULL;
-  if (!was_set) setenv(variable, "1", 0); /* read while it loads: otherwise a thread a core starts there */
+  int threads_set = set_for_loading("OPENBLAS_NUM_THREADS", "1"); /* otherwise a thread a core starts there */
+  int core_set = set_for_loading("OPENBLAS_CORETYPE", core_type());
   for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
     void *handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!handle) continue;
@@ -228,7 +244,8 @@ static cblas_sgemm_function open_library(void) {
     if (found && set_threads) set_threads(1);
     if (!found) dlclose(handle);
   }
-  if (!was_set) unsetenv(variable);
+  if (threads_set) unsetenv("OPENBLAS_NUM_THREADS");
+  if (core_set) unsetenv("OPENBLAS_CORETYPE");
   return (cblas_sgemm_function)found;
 }
 
