@@ -5,14 +5,20 @@
  * partition is computed, perhaps more than once (a rank died, a task was slow), so they should not have effects; accumulators count them once all the same.
  */
 
+import type { Columns } from './columns/columns.js';
+import { columnsOfRows } from './columns/from-rows.js';
+import type { Type } from './columns/schema.js';
 import type { Engine } from './engine.js';
 import { DatasetError } from './errors.js';
+import { drawPlan } from './explain/draw.js';
+import { explainPlan, type PlanExplanation } from './explain/explain.js';
 import type { PlanNode } from './plan/node.js';
 import type { Batch, Task } from './plan/task.js';
 import { decodeRows, encodeRows } from './rows/codec.js';
 import { compareKeys } from './rows/hash.js';
 import { coalesceNode, filterNode, flatMapNode, mapNode, mapPartitionsNode, sampleNode, unionNode } from './rows/narrow.js';
 import { aggregateNode, cogroupNode, repartitionNode, sortNode } from './rows/shuffled.js';
+import { saveArrowRows, saveParquetRows } from './sinks/columnar.js';
 import { saveText } from './sinks/text.js';
 
 type Rows<T> = AsyncIterable<readonly T[]>;
@@ -264,6 +270,14 @@ export class Dataset<T> {
     return this;
   }
 
+  /** The rows as columns: objects with numeric fields become typed arrays. @throws DATASET_SCHEMA in the action for a field of another kind. */
+  columns<S extends Readonly<Record<string, Type>>>(
+    this: Dataset<Readonly<Record<keyof S, number | bigint>>>,
+    schema: S,
+  ): Columns<S> {
+    return columnsOfRows(this.#engine, this.#node, schema);
+  }
+
   // ---- actions ----
 
   async collect(): Promise<T[]> {
@@ -384,8 +398,30 @@ export class Dataset<T> {
     });
   }
 
+  /** One Arrow IPC file per partition. */
+  saveAsArrow(folder: string): Promise<void> {
+    return saveArrowRows(this.#engine, this.#node, folder);
+  }
+
+  /** One Parquet file per partition, by DuckDB. @throws DATASET_MISSING where @duckdb/node-api is not installed. */
+  saveAsParquet(folder: string): Promise<void> {
+    return saveParquetRows(this.#engine, this.#node, folder);
+  }
+
   #run<R>(finish: (batches: Rows<T>, task: Task) => Promise<R>): Promise<R[]> {
     return this.#engine.run(this.#node, (batches: AsyncIterable<Batch>, task) => finish(batches as Rows<T>, task));
+  }
+
+  // ---- the plan as data ----
+
+  /** Stages, partitions, shuffles and why; after an action over it also what happened. All ranks call it. */
+  explain(): Promise<PlanExplanation> {
+    return explainPlan(this.#engine, this.#node);
+  }
+
+  /** The graph of the plan as SVG. All ranks call it. */
+  async draw(): Promise<string> {
+    return drawPlan(await this.explain());
   }
 }
 

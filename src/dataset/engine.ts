@@ -65,6 +65,7 @@ export class Engine {
   #broadcasts = 0;
   readonly #kept: Segment[] = [];
   #last: JobOutcome | undefined;
+  readonly #outcomes = new WeakMap<PlanNode, JobOutcome>();
   #closed = false;
 
   private constructor(world: World, settings: Settings, worker: Worker, parts: EngineParts) {
@@ -162,6 +163,11 @@ export class Engine {
     return this.#last;
   }
 
+  /** The last job over a node. */
+  outcomeOf(node: PlanNode): JobOutcome | undefined {
+    return this.#outcomes.get(node);
+  }
+
   /** Runs an action: a job over a node, and those that it needs before. The values by partition, on every rank. */
   async run<R>(node: PlanNode, finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>): Promise<R[]> {
     if (this.#closed) throw new DatasetError('DATASET_CLOSED', 'the session is closed');
@@ -175,6 +181,7 @@ export class Engine {
     return {
       defaultPartitions: this.settings.partitions,
       size: this.world.size,
+      memoryBytes: this.settings.memoryBytes,
       run: (node, finish) => this.#job(`${job}.${++jobs}`, node, finish),
     };
   }
@@ -203,6 +210,7 @@ export class Engine {
       const end = await ended;
       for (const [accumulator, amount] of end.additions) this.accumulators[accumulator]?.apply(amount);
       this.#last = { plan, report: end.report };
+      this.#outcomes.set(node, this.#last);
       if (end.error || !end.values)
         throw end.error ? errorOf(end.error) : new DatasetError('DATASET_CLOSED', 'the session was closed');
       return end.values.map((value) => deserialize(value) as R);

@@ -18,16 +18,25 @@
 import { init, type World } from '../launch/index.js';
 import { Accumulator } from './accumulator.js';
 import { Broadcast } from './broadcast.js';
+import { Columns, memoryColumnsNode } from './columns/columns.js';
+import { type ArrayOf, type ColumnArray, type Schema, type Type, typeOf } from './columns/schema.js';
 import { Dataset } from './dataset.js';
 import { Engine } from './engine.js';
 import { DatasetError } from './errors.js';
 import { type SessionOptions, settingsOf } from './options.js';
+import { type RecordOptions, Records } from './records/records.js';
 import type { JobReport } from './scheduler/protocol.js';
 import type { ShuffleCounters } from './shuffle/manager.js';
+import { type ArrowOptions, arrowColumnsNode, arrowRowsNode } from './sources/arrow.js';
 import { type CsvOptions, csvNode } from './sources/csv.js';
 import { ndjsonNode } from './sources/ndjson.js';
-import { type TextOptions, textNode } from './sources/text.js';
+import { parquetColumnsNode, parquetRowsNode } from './sources/parquet.js';
+import type { TextOptions } from './sources/text.js';
 import { rangeNode, valuesNode } from './sources/values.js';
+import { TextDataset } from './text-dataset.js';
+
+/** The type of a column that is such an array. */
+type TypeOf<A> = { [T in Type]: A extends ArrayOf[T] ? T : never }[Type];
 
 /** What this rank has used and moved so far. */
 export interface SessionUsage {
@@ -73,8 +82,8 @@ export class Session {
   // ---- sources ----
 
   /** Lines of text files, without their line breaks. A path is a file, a folder, or ends in a pattern (`logs/*.txt`). @throws DATASET_INPUT in the action. */
-  textFile(paths: string | readonly string[], options: TextOptions = {}): Dataset<string> {
-    return new Dataset(this.#engine, textNode('textFile', paths, options));
+  textFile(paths: string | readonly string[], options: TextOptions = {}): TextDataset {
+    return new TextDataset(this.#engine, paths, options);
   }
 
   /** One JSON value per line. A line that is none is an error that names file and byte. */
@@ -99,6 +108,49 @@ export class Session {
   /** Values of the program. Every rank gives the same ones. */
   parallelize<T>(values: readonly T[], partitions: number = this.#engine.settings.partitions): Dataset<T> {
     return new Dataset(this.#engine, valuesNode(values, partitions));
+  }
+
+  /** Arrow IPC files as columns; all must be numbers without empty values, or be left out by `columns`. */
+  arrow<S extends Schema = Schema>(paths: string | readonly string[], options: ArrowOptions = {}): Columns<S> {
+    const { node, schema } = arrowColumnsNode(paths, options);
+    return new Columns(this.#engine, node, schema as S);
+  }
+
+  /** Arrow IPC files as rows: objects, whatever their columns hold. */
+  arrowRows<T = Record<string, unknown>>(paths: string | readonly string[], options: ArrowOptions = {}): Dataset<T> {
+    return new Dataset(this.#engine, arrowRowsNode(paths, options));
+  }
+
+  /** Parquet files as rows, by DuckDB. @throws DATASET_MISSING in the action where @duckdb/node-api is not installed. */
+  parquet<T = Record<string, unknown>>(
+    paths: string | readonly string[],
+    options: { readonly columns?: readonly string[] } = {},
+  ): Dataset<T> {
+    return new Dataset(this.#engine, parquetRowsNode(paths, options.columns));
+  }
+
+  /** Columns of Parquet files, by DuckDB. @throws DATASET_SCHEMA in the action where a file has others. */
+  parquetColumns<const S extends Schema>(paths: string | readonly string[], schema: S): Columns<S> {
+    return new Columns(this.#engine, parquetColumnsNode(paths, schema), schema);
+  }
+
+  /** Typed arrays of the program as columns; all of one length. Every rank gives the same ones. */
+  columns<A extends Readonly<Record<string, ColumnArray>>>(
+    arrays: A,
+    partitions: number = this.size,
+  ): Columns<{ readonly [N in keyof A]: TypeOf<A[N]> }> {
+    const lists = Object.values(arrays);
+    if (lists.length === 0 || lists.some(({ length }) => length !== lists[0].length)) {
+      throw new DatasetError('DATASET_SCHEMA', 'columns are one or more typed arrays of one length');
+    }
+    const schema = Object.fromEntries(Object.entries(arrays).map(([name, array]): [string, Type] => [name, typeOf(array)]));
+    const node = memoryColumnsNode(schema, lists, partitions);
+    return new Columns(this.#engine, node, schema as { readonly [N in keyof A]: TypeOf<A[N]> });
+  }
+
+  /** Records of fixed width, as bytes. */
+  binaryRecords(paths: string | readonly string[], options: RecordOptions): Records {
+    return Records.read(this.#engine, paths, options);
   }
 
   // ---- beside datasets ----

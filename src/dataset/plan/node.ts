@@ -40,7 +40,10 @@ export interface Preparation {
   run<R>(node: PlanNode, finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>): Promise<R[]>;
   /** Partitions that a shuffle gets where nobody says how many. */
   readonly defaultPartitions: number;
+  /** Ranks. */
   readonly size: number;
+  /** What a rank may hold. */
+  readonly memoryBytes: number;
 }
 
 export interface NodeInit {
@@ -51,6 +54,8 @@ export interface NodeInit {
   /** Partitions, or how to find out; called once, after those of the dependencies. */
   readonly partitions: number | ((preparation: Preparation) => number | Promise<number>);
   compute(partition: number, task: Task): AsyncIterable<Batch>;
+  /** Writes a partition to a file by itself, where that saves a copy; returns its bytes. */
+  writeTo?(partition: number, task: Task, fd: number): Promise<number>;
   /** Ranks that have the partition's data at hand. */
   preferred?(partition: number, size: number): readonly number[];
 }
@@ -105,6 +110,14 @@ export class PlanNode {
     for (const { parent } of this.dependencies) await parent.prepare(preparation);
     const { partitions } = this.#init;
     this.#partitions ??= typeof partitions === 'number' ? partitions : await partitions(preparation);
+  }
+
+  get writesFiles(): boolean {
+    return this.#init.writeTo !== undefined && !this.isCached;
+  }
+
+  async writeTo(partition: number, task: Task, fd: number): Promise<number> {
+    return (await this.#init.writeTo?.(partition, task, fd)) ?? 0;
   }
 
   preferred(partition: number, size: number): readonly number[] {

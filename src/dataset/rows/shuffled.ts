@@ -16,7 +16,7 @@ type Pair = readonly [key: unknown, value: unknown];
 export type Count = number | undefined;
 
 /** A shuffle whose number of partitions may be known only when a job is prepared. */
-class RowShuffle implements ShuffleDependency {
+export class RowShuffle implements ShuffleDependency {
   readonly kind = 'shuffle';
   readonly parent: PlanNode;
   readonly words: string;

@@ -1,0 +1,93 @@
+/** Arrow and Parquet as output: one file per partition. */
+
+import { linkSync, mkdtempSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { makeVector, Table, tableToIPC, vectorFromArray } from 'apache-arrow';
+import type { ColumnBatch } from '../columns/batch.js';
+import type { Engine } from '../engine.js';
+import { DatasetError, systemError } from '../errors.js';
+import type { PlanNode } from '../plan/node.js';
+import type { Batch } from '../plan/task.js';
+import { openDuckDb } from '../sources/duckdb.js';
+import { OutputFile, saveParts } from './parts.js';
+
+/** Batches of columns as an Arrow table. */
+function tableOfColumns(batches: readonly ColumnBatch[]): Table | undefined {
+  if (batches.length === 0) return undefined;
+  const tables = batches.map(({ schema, arrays }) => {
+    const vectors = Object.fromEntries(Object.keys(schema).map((name, c) => [name, makeVector(arrays[c] as Float64Array)]));
+    return new Table(vectors);
+  });
+  return tables.length === 1 ? tables[0] : tables[0].concat(...tables.slice(1));
+}
+
+/** Rows as an Arrow table: fields of the first row; numbers are Float64, what else there is becomes what Arrow infers. */
+function tableOfRows(rows: readonly unknown[]): Table | undefined {
+  if (rows.length === 0) return undefined;
+  const names = Object.keys(rows[0] as object);
+  const columns = Object.fromEntries(
+    names.map((name) => {
+      const values = rows.map((row) => (row as Record<string, unknown>)[name] ?? null);
+      const isNumeric = values.every((value) => typeof value === 'number');
+      return [name, isNumeric ? makeVector(Float64Array.from(values as number[])) : vectorFromArray(values as string[])];
+    }),
+  );
+  return new Table(columns as Record<string, ReturnType<typeof makeVector>>);
+}
+
+async function gatherColumns(batches: AsyncIterable<Batch>): Promise<Table | undefined> {
+  const list: ColumnBatch[] = [];
+  for await (const batch of batches) list.push(batch as ColumnBatch);
+  return tableOfColumns(list);
+}
+
+async function gatherRows(batches: AsyncIterable<Batch>): Promise<Table | undefined> {
+  const rows: unknown[] = [];
+  for await (const batch of batches) for (const row of batch as readonly unknown[]) rows.push(row);
+  return tableOfRows(rows);
+}
+
+type Gather = (batches: AsyncIterable<Batch>) => Promise<Table | undefined>;
+
+function saveArrow(engine: Engine, node: PlanNode, folder: string, gather: Gather): Promise<void> {
+  return saveParts(engine, node, folder, '.arrow', async (batches, path) => {
+    const table = await gather(batches);
+    if (!table) return; // no rows, no file: an Arrow file has a schema, and there is none
+    const file = new OutputFile(path);
+    try {
+      file.write(tableToIPC(table, 'file'));
+      file.commit();
+    } finally {
+      file.close();
+    }
+  });
+}
+
+/** DuckDB writes Parquet only to a path, so the file is made in a folder of its own and linked when it is complete. */
+function saveParquet(engine: Engine, node: PlanNode, folder: string, gather: Gather): Promise<void> {
+  return saveParts(engine, node, folder, '.parquet', async (batches, path) => {
+    const table = await gather(batches);
+    if (!table) return;
+    const database = await openDuckDb();
+    const workshop = mkdtempSync(join(dirname(path), '_making-'));
+    try {
+      const made = join(workshop, 'part.parquet');
+      await database.writeTable(table, made);
+      linkSync(made, path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+      if (DatasetError.is(error)) throw error;
+      throw systemError(`writing ${path}`, error);
+    } finally {
+      rmSync(workshop, { recursive: true, force: true });
+      database.close();
+    }
+  });
+}
+
+export const saveArrowColumns = (engine: Engine, node: PlanNode, folder: string) =>
+  saveArrow(engine, node, folder, gatherColumns);
+export const saveArrowRows = (engine: Engine, node: PlanNode, folder: string) => saveArrow(engine, node, folder, gatherRows);
+export const saveParquetColumns = (engine: Engine, node: PlanNode, folder: string) =>
+  saveParquet(engine, node, folder, gatherColumns);
+export const saveParquetRows = (engine: Engine, node: PlanNode, folder: string) => saveParquet(engine, node, folder, gatherRows);
