@@ -15,15 +15,23 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #include "memory.h"
 #include "notify.h"
 #include "reduce.h"
 #include "watch.h"
 
-enum { MAGIC = 0x56434f4c, REGIONS = 512, LINE = 64, SLEEP_MS = 20, SEGMENT = 512 << 10, QUEUE = 256, LANES = 64 };
+enum { MAGIC = 0x56434f4d, REGIONS = 512, LINE = 64, SLEEP_MS = 20, SEGMENT = 512 << 10, QUEUE = 256, LANES = 64 };
+/* Private memory: up to STAGED bytes are copied by hand, more by the kernel; what is combined passes through blocks that stay in a cache. */
+enum { STAGED = 16 << 10, BLOCK = 128 << 10, LEAST_BLOCK = 16 << 10, STREAMED = 4 << 20 };
+/* A place in private memory: its offset is an address of the owner. */
+enum { NOWHERE = -1, PRIVATE = -2 };
 /* src/schedule/encoding.ts */
 enum { PROGRAM_MAGIC = 0x56534301, HEADER_WORDS = 4, RECORD_WORDS = 8, FINISH = 1 << 8 };
 enum { OP_SEND = 1, OP_RECEIVE, OP_RECEIVE_REDUCE, OP_COPY, OP_REDUCE, OP_READ, OP_READ_REDUCE, OP_WRITE, OP_SIGNAL, OP_WAIT, OP_AFTER };
@@ -48,7 +56,9 @@ typedef struct line {
 
 typedef struct control {
   int32_t magic, size, broken, culprit;
-  uint8_t pad0[LINE - 16];
+  uint64_t address;       /* of this segment at its owner */
+  int32_t staged;         /* this rank cannot reach the private memory of all others */
+  uint8_t pad0[LINE - 28];
   int32_t finished;
   uint8_t pad1[LINE - 4];
   int32_t sleeping, bell;
@@ -91,6 +101,8 @@ struct collective {
   int staging_handle;
   uint8_t *staging;
   size_t staging_bytes;
+  uint8_t *blocks; /* of peers' private memory */
+  size_t blocks_bytes;
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   pthread_t thread;
@@ -274,6 +286,39 @@ static uint8_t *reach(collective *c, int rank, int64_t handle, uint64_t offset) 
   return p->mapped[handle] + offset;
 }
 
+/* Whether private memory is read and written where it lies. Everybody has said so before the second call. */
+static int reaches_private(collective *c) {
+  if (c->sequence < 1) return 0;
+  for (int r = 0; r < c->size; r++)
+    if (c->peers[r].control->staged) return 0;
+  return 1;
+}
+
+/* Copies between own memory and the private memory of a process. Returns 0 or -1 with errno. */
+static int transfer(pid_t pid, uint8_t *own, uint64_t there, uint64_t length, int writes) {
+  while (length > 0) {
+    struct iovec here = {own, length}, far = {(void *)(uintptr_t)there, length};
+    ssize_t moved = writes ? process_vm_writev(pid, &here, 1, &far, 1, 0) : process_vm_readv(pid, &here, 1, &far, 1, 0);
+    if (moved <= 0) {
+      if (moved == 0) errno = EFAULT;
+      return -1;
+    }
+    own += moved;
+    there += (uint64_t)moved;
+    length -= (uint64_t)moved;
+  }
+  return 0;
+}
+
+static uint8_t *blocks(collective *c, size_t bytes) {
+  if (bytes > c->blocks_bytes) {
+    free(c->blocks);
+    c->blocks = aligned_alloc(LINE, bytes);
+    c->blocks_bytes = c->blocks ? bytes : 0;
+  }
+  return c->blocks;
+}
+
 static int export_region(collective *c, int fd, uint64_t inode, int device, uint64_t offset, uint64_t length, uint8_t *base) {
   for (int i = 0; i < c->regions; i++) {
     region *r = &c->own->regions[i];
@@ -402,38 +447,62 @@ static uint64_t even(uint64_t count, int chunks, int chunk) {
 
 /* ---- calls that fit into a slot ---- */
 
+typedef struct piece {
+  uint64_t offset, length; /* bytes in the buffer */
+} piece;
+
+/* What this rank puts into its slot. */
+static piece said_in_slot(collective *c, collective_call *call, size_t width) {
+  uint64_t first = even(call->count, c->size, c->rank) * width, end = even(call->count, c->size, c->rank + 1) * width;
+  switch (call->collective) {
+    case COLLECTIVE_ALL_GATHER: return (piece){first, end - first};
+    case COLLECTIVE_GATHER: return (piece){0, call->buffer[0].bytes};
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_SCATTER: return (piece){0, c->rank == call->root ? call->count * width : 0};
+    default: return (piece){0, call->count * width};
+  }
+}
+
+static void combine_slots(collective *c, collective_call *call, uint8_t *data, uint64_t first, uint64_t end, int ranks) {
+  size_t width = reduce_width(call->type);
+  memcpy(data + first, slot_of(c, 0)->payload + first, end - first);
+  for (int r = 1; r < ranks; r++)
+    reduce_into(call->type, call->op, data + first, slot_of(c, r)->payload + first, (end - first) / width,
+                r == c->size - 1 ? call->divisor : 1);
+}
+
 static void run_slots(collective *c, collective_call *call, patience *p) {
   size_t width = reduce_width(call->type), bytes = call->count * width;
-  uint8_t *data = call->buffer[0].address;
+  uint8_t *data = call->buffer[0].address, *output = call->buffer[1].address;
   uint64_t first = even(call->count, c->size, c->rank) * width, end = even(call->count, c->size, c->rank + 1) * width;
-  int gather = call->collective == COLLECTIVE_ALL_GATHER;
-  int silent = call->collective == COLLECTIVE_BROADCAST && c->rank != call->root;
-  if (enter(c, call, p, gather ? data + first : data, silent ? 0 : gather ? end - first : bytes)) return;
+  piece said = said_in_slot(c, call, width);
+  if (enter(c, call, p, data + said.offset, said.length)) return;
   call->messages = (uint64_t)c->size - 1;
-  call->bytes_sent = (silent ? 0 : gather ? end - first : bytes) * (uint64_t)(c->size - 1);
-  if (c->size == 1) return;
+  call->bytes_sent = said.length * (uint64_t)(c->size - 1);
   switch (call->collective) {
     case COLLECTIVE_REDUCE:
-      if (c->rank != call->root) return;
-      /* fall through */
-    case COLLECTIVE_ALLREDUCE:
-      first = 0;
-      end = bytes;
-      /* fall through */
-    case COLLECTIVE_REDUCE_SCATTER:
-      memcpy(data + first, slot_of(c, 0)->payload + first, end - first);
-      for (int r = 1; r < c->size; r++)
-        reduce_into(call->type, call->op, data + first, slot_of(c, r)->payload + first, (end - first) / width,
-                    r == c->size - 1 ? call->divisor : 1);
+      if (c->rank == call->root) combine_slots(c, call, data, 0, bytes, c->size);
       return;
+    case COLLECTIVE_ALLREDUCE: combine_slots(c, call, data, 0, bytes, c->size); return;
+    case COLLECTIVE_REDUCE_SCATTER: combine_slots(c, call, data, first, end, c->size); return;
+    case COLLECTIVE_SCAN: combine_slots(c, call, data, 0, bytes, c->rank + 1); return;
     case COLLECTIVE_ALL_GATHER:
+    case COLLECTIVE_GATHER:
+      if (call->collective == COLLECTIVE_GATHER) {
+        if (c->rank != call->root) return;
+        data = output;
+      }
       for (int r = 0; r < c->size; r++) {
         uint64_t at = even(call->count, c->size, r) * width;
-        if (r != c->rank) memcpy(data + at, slot_of(c, r)->payload, even(call->count, c->size, r + 1) * width - at);
+        memcpy(data + at, slot_of(c, r)->payload, even(call->count, c->size, r + 1) * width - at);
       }
       return;
+    case COLLECTIVE_SCATTER: memcpy(output, slot_of(c, call->root)->payload + first, end - first); return;
+    case COLLECTIVE_ALL_TO_ALL:
+      for (int r = 0; r < c->size; r++) memcpy(output + (size_t)r * (end - first), slot_of(c, r)->payload + first, end - first);
+      return;
     case COLLECTIVE_BROADCAST:
-      if (silent) memcpy(data, slot_of(c, call->root)->payload, bytes);
+      if (c->rank != call->root) memcpy(data, slot_of(c, call->root)->payload, bytes);
   }
 }
 
@@ -445,71 +514,114 @@ static uint64_t cut(uint64_t count, size_t width, int parts, int part) {
   return at < count ? at : count;
 }
 
-static void combine_part(collective *c, collective_call *call, uint8_t **bases, uint64_t count) {
+/* Where the vector of a rank is for us during an all-reduce in place. */
+typedef struct source {
+  uint8_t *base;    /* mapped; NULL: private memory of another rank */
+  uint64_t address; /* there */
+  int64_t moves;    /* 0: a staging area, which holds one segment at a time */
+} source;
+
+static int combine_part(collective *c, collective_call *call, const source *sources, uint64_t at, uint64_t count) {
   size_t width = reduce_width(call->type);
-  uint64_t first = cut(count, width, c->size, c->rank), end = cut(count, width, c->size, c->rank + 1);
+  uint64_t first = cut(count, width, c->size, c->rank) * width, end = cut(count, width, c->size, c->rank + 1) * width, far = 0;
+  call->bytes_accessed += 2 * (end - first) * (uint64_t)(c->size - 1);
+  if (end <= first || c->size == 1) return 0;
+  for (int r = 0; r < c->size; r++) far += !sources[r].base;
+  uint64_t block = far ? BLOCK / far / LINE * LINE : end - first;
+  if (far && block < LEAST_BLOCK) block = LEAST_BLOCK;
+  uint8_t *landing = far ? blocks(c, far * block) : NULL;
+  if (far && !landing) return -1;
   void *parts[c->size];
-  for (int r = 0; r < c->size; r++) parts[r] = bases[r] + first * width;
-  if (end > first && c->size > 1) reduce_all(call->type, call->op, parts, c->size, end - first, call->divisor);
-  call->bytes_accessed += 2 * (end - first) * width * (uint64_t)(c->size - 1);
+  for (uint64_t from = first; from < end; from += block) {
+    uint64_t n = end - from < block ? end - from : block;
+    uint8_t *next = landing;
+    for (int r = 0; r < c->size; r++) {
+      uint64_t offset = (sources[r].moves ? at * width : 0) + from;
+      if (sources[r].base) {
+        parts[r] = sources[r].base + offset;
+        continue;
+      }
+      parts[r] = next;
+      next += block;
+      if (transfer(c->peers[r].pid, parts[r], sources[r].address + offset, n, 0)) return -1;
+    }
+    reduce_all(call->type, call->op, parts, c->size, n / width, call->divisor);
+    for (int r = 0; r < c->size; r++)
+      if (!sources[r].base && transfer(c->peers[r].pid, parts[r], sources[r].address + at * width + from, n, 1)) return -1;
+  }
+  return 0;
+}
+
+/* Between the vector and the staging area: the parts that other ranks combine, into it or out of it. */
+static void stage_parts(collective *c, uint8_t *data, uint8_t *staging, uint64_t n, size_t width, int out) {
+  uint64_t first = cut(n, width, c->size, c->rank) * width, end = cut(n, width, c->size, c->rank + 1) * width;
+  uint8_t *to = out ? data : staging, *from = out ? staging : data;
+  memcpy(to, from, first);
+  memcpy(to + end, from + end, n * width - end);
 }
 
 static void run_direct(collective *c, collective_call *call, patience *p) {
   collective_buffer *data = &call->buffer[0];
   size_t width = reduce_width(call->type);
-  int error = data->handle < 0 ? staging(c, SEGMENT) : 0;
+  uint64_t bytes = call->count * width;
+  int is_private = data->handle < 0, stays = !is_private || (bytes > STAGED && reaches_private(c));
+  int error = stays ? 0 : staging(c, 2 * SEGMENT);
   if (error) {
     system_failure(c, call, p, error);
     return;
   }
-  int is_private = data->handle < 0, staged = 0;
-  place mine = {is_private ? c->staging_handle : data->handle, 0};
-  if (!is_private) mine.offset = (uint64_t)(data->address - c->peers[c->rank].mapped[data->handle]);
+  place mine = {c->staging_handle, 0};
+  if (!is_private) mine = (place){data->handle, (uint64_t)(data->address - c->peers[c->rank].mapped[data->handle])};
+  else if (stays) mine = (place){PRIVATE, (uint64_t)(uintptr_t)data->address};
   struct {
     place where;
-    int64_t is_private;
-  } say = {mine, is_private};
+    int64_t stays;
+  } say = {mine, stays};
   if (enter(c, call, p, &say, sizeof say)) return;
-  uint8_t *bases[c->size];
+  source sources[c->size];
+  int staged = 0;
   for (int r = 0; r < c->size; r++) {
     memcpy(&say, slot_of(c, r)->payload, sizeof say);
-    staged |= say.is_private != 0;
-    bases[r] = reach(c, r, say.where.handle, say.where.offset);
-    if (!bases[r]) {
+    staged |= !say.stays;
+    sources[r] = (source){NULL, say.where.offset, say.stays};
+    if (r == c->rank) sources[r] = (source){data->address, 0, 1}; /* the own part needs no staging */
+    else if (say.where.handle != PRIVATE && !(sources[r].base = reach(c, r, say.where.handle, say.where.offset))) {
       system_failure(c, call, p, errno);
       return;
     }
   }
   call->messages = 2 * (uint64_t)(c->size - 1);
   if (!staged) {
-    combine_part(c, call, bases, call->count);
-    meet(c, call, p);
+    if (combine_part(c, call, sources, 0, call->count)) system_failure(c, call, p, errno);
+    else meet(c, call, p);
     return;
   }
-  /* Somebody's memory is private: segment by segment, so that the staging areas stay in the cache. */
-  int moves[c->size];
-  for (int r = 0; r < c->size; r++) {
-    memcpy(&say, slot_of(c, r)->payload, sizeof say);
-    moves[r] = !say.is_private;
-  }
+  /* Somebody's memory is out of reach: segment by segment through staging areas of two segments, one filled while the other is combined. */
   uint64_t per_segment = SEGMENT / width;
-  for (uint64_t at = 0; at < call->count; at += per_segment) {
-    uint64_t n = call->count - at < per_segment ? call->count - at : per_segment;
-    uint8_t *here[c->size];
-    for (int r = 0; r < c->size; r++) here[r] = bases[r] + (moves[r] ? at * width : 0);
-    if (is_private) memcpy(c->staging, data->address + at * width, n * width);
+  for (uint64_t at = 0; at < call->count || at == 0; at += per_segment) {
+    uint64_t n = call->count - at < per_segment ? call->count - at : per_segment, next = at + n;
+    uint64_t after = call->count - next < per_segment ? call->count - next : per_segment;
+    int half = (int)(at / per_segment & 1);
+    if (at == 0) {
+      if (!stays) stage_parts(c, data->address, c->staging, n, width, 0);
+      if (meet(c, call, p)) return;
+    }
+    source here[c->size];
+    for (int r = 0; r < c->size; r++) {
+      here[r] = sources[r];
+      if (!here[r].moves && half) here[r].base += SEGMENT;
+    }
+    if (combine_part(c, call, here, at, n)) {
+      system_failure(c, call, p, errno);
+      return;
+    }
+    if (!stays && after) stage_parts(c, data->address + next * width, c->staging + (half ? 0 : SEGMENT), after, width, 0);
     if (meet(c, call, p)) return;
-    combine_part(c, call, here, n);
-    if (meet(c, call, p)) return;
-    if (is_private) memcpy(data->address + at * width, c->staging, n * width);
+    if (!stays) stage_parts(c, data->address + at * width, c->staging + (half ? SEGMENT : 0), n, width, 1);
   }
 }
 
 /* ---- programs ---- */
-
-typedef struct piece {
-  uint64_t offset, length; /* bytes in the buffer */
-} piece;
 
 typedef struct execution {
   collective *c;
@@ -542,6 +654,31 @@ static void pieces_of(execution *x, int buffer, int whole, int first, int count,
     out[1] = (piece){length_of(x, buffer, start, (x->chunks - start) % x->chunks), length_of(x, buffer, 0, count - head)};
 }
 
+/* What is larger than the caches is not read before it is overwritten. */
+static void move(uint8_t *to, const uint8_t *from, uint64_t length) {
+#if defined(__x86_64__)
+  if (length >= STREAMED && (to + length <= from || from + length <= to)) {
+    uint64_t head = -(uintptr_t)to & (LINE - 1);
+    memcpy(to, from, head);
+    to += head;
+    from += head;
+    length -= head;
+    for (; length >= LINE; length -= LINE, to += LINE, from += LINE) {
+      __m128i a = _mm_loadu_si128((const __m128i *)from), b = _mm_loadu_si128((const __m128i *)(from + 16));
+      __m128i c = _mm_loadu_si128((const __m128i *)(from + 32)), d = _mm_loadu_si128((const __m128i *)(from + 48));
+      _mm_stream_si128((__m128i *)to, a);
+      _mm_stream_si128((__m128i *)(to + 16), b);
+      _mm_stream_si128((__m128i *)(to + 32), c);
+      _mm_stream_si128((__m128i *)(to + 48), d);
+    }
+    _mm_sfence();
+    memcpy(to, from, length);
+    return;
+  }
+#endif
+  memmove(to, from, length);
+}
+
 /* to = from, or to = to op from, piece by piece. */
 static void store(execution *x, uint8_t *to, const piece target[2], const uint8_t *from, const piece source[2], int reduces, int finishes) {
   for (int i = 0; i < 2; i++) {
@@ -549,8 +686,39 @@ static void store(execution *x, uint8_t *to, const piece target[2], const uint8_
     if (reduces)
       reduce_into(x->call->type, x->call->op, to + target[i].offset, from + source[i].offset, target[i].length / x->width,
                   finishes ? x->call->divisor : 1);
-    else memmove(to + target[i].offset, from + source[i].offset, target[i].length);
+    else move(to + target[i].offset, from + source[i].offset, target[i].length);
   }
+}
+
+enum access { FETCH, FETCH_REDUCE, PUT };
+
+/* The same with a peer's memory: mapped, or private. Returns 0, or -1 with errno. */
+static int access_peer(execution *x, int rank, place where, const piece there[2], uint8_t *base, const piece own[2], enum access access,
+                       int finishes) {
+  collective *c = x->c;
+  if (where.handle != PRIVATE) {
+    uint8_t *remote = reach(c, rank, where.handle, where.offset);
+    if (!remote) return -1;
+    if (access == PUT) store(x, remote, there, base, own, 0, 0);
+    else store(x, base, own, remote, there, access == FETCH_REDUCE, finishes);
+    return 0;
+  }
+  for (int i = 0; i < 2; i++) {
+    uint8_t *local = base + own[i].offset;
+    uint64_t far = where.offset + there[i].offset;
+    if (access != FETCH_REDUCE) {
+      if (transfer(c->peers[rank].pid, local, far, own[i].length, access == PUT)) return -1;
+      continue;
+    }
+    uint8_t *block = blocks(c, BLOCK);
+    if (!block) return -1;
+    for (uint64_t at = 0; at < own[i].length; at += BLOCK) {
+      uint64_t n = own[i].length - at < BLOCK ? own[i].length - at : BLOCK;
+      if (transfer(c->peers[rank].pid, block, far + at, n, 0)) return -1;
+      reduce_into(x->call->type, x->call->op, local + at, block, n / x->width, finishes ? x->call->divisor : 1);
+    }
+  }
+  return 0;
 }
 
 static line *inbox(collective *c, int owner, int from, int channel) {
@@ -607,8 +775,6 @@ static int step(execution *x, lane *lanes, lane *l) {
       c->taken[stream]++;
       if (op == OP_WAIT) return ADVANCED;
       pieces_of(x, buffer, 0, first, count, own);
-      uint8_t *from = own[0].length + own[1].length ? reach(c, other, box->handle, 0) : NULL;
-      if (!from && own[0].length + own[1].length) return FAILED;
       for (int i = 0; i < 2; i++) {
         if (box->part[i].length != own[i].length) {
           errno = EPROTO;
@@ -616,7 +782,9 @@ static int step(execution *x, lane *lanes, lane *l) {
         }
         there[i] = (piece){box->part[i].offset, own[i].length};
       }
-      store(x, x->base[buffer], own, from, there, op == OP_RECEIVE_REDUCE, finishes);
+      if (own[0].length + own[1].length &&
+          access_peer(x, other, (place){box->handle, 0}, there, x->base[buffer], own, op == OP_RECEIVE ? FETCH : FETCH_REDUCE, finishes))
+        return FAILED;
       publish(&acks(c, other, c->rank, channel)->count, c->taken[stream]);
       wake(c->peers[other].control);
       return ADVANCED;
@@ -634,11 +802,9 @@ static int step(execution *x, lane *lanes, lane *l) {
       memcpy(&where, slot_of(c, other)->payload + (size_t)other_buffer * sizeof where, sizeof where);
       pieces_of(x, buffer, 0, first, count, own);
       if (own[0].length + own[1].length == 0) return ADVANCED;
-      uint8_t *remote = reach(c, other, where.handle, where.offset);
-      if (!remote) return FAILED;
       pieces_of(x, other_buffer, 1, w[7], count, there);
-      if (op == OP_WRITE) store(x, remote, there, x->base[buffer], own, 0, 0);
-      else store(x, x->base[buffer], own, remote, there, op == OP_READ_REDUCE, finishes);
+      enum access access = op == OP_WRITE ? PUT : op == OP_READ ? FETCH : FETCH_REDUCE;
+      if (access_peer(x, other, where, there, x->base[buffer], own, access, finishes)) return FAILED;
       x->call->bytes_accessed += own[0].length + own[1].length;
       return ADVANCED;
     }
@@ -684,9 +850,12 @@ static void run_program(collective *c, collective_call *call, patience *p) {
   }
   x.chunks = call->program[2];
   size_t needed = 0;
+  int staged[COLLECTIVE_BUFFERS], reaches = reaches_private(c);
   for (int b = 0; b < call->buffers; b++) {
     collective_buffer *buffer = &call->buffer[b];
-    if (!buffer->address || (buffer->exposed && buffer->handle < 0)) needed += (buffer->bytes + LINE - 1) / LINE * LINE;
+    int stays = buffer->handle >= 0 || !buffer->exposed || (reaches && buffer->bytes > STAGED);
+    staged[b] = !buffer->address || !stays;
+    if (staged[b]) needed += (buffer->bytes + LINE - 1) / LINE * LINE;
   }
   int error = staging(c, needed);
   if (error) {
@@ -696,11 +865,13 @@ static void run_program(collective *c, collective_call *call, patience *p) {
   size_t used = 0;
   for (int b = 0; b < call->buffers; b++) {
     collective_buffer *buffer = &call->buffer[b];
-    x.where[b] = (place){-1, 0};
+    x.where[b] = (place){NOWHERE, 0};
     x.base[b] = buffer->address;
     if (buffer->address && buffer->handle >= 0) {
       x.where[b] = (place){buffer->handle, (uint64_t)(buffer->address - c->peers[c->rank].mapped[buffer->handle])};
-    } else if (!buffer->address || buffer->exposed) {
+    } else if (!staged[b] && buffer->exposed) {
+      x.where[b] = (place){PRIVATE, (uint64_t)(uintptr_t)buffer->address};
+    } else if (staged[b]) {
       x.where[b] = (place){c->staging_handle, used};
       x.base[b] = c->staging + used;
       used += (buffer->bytes + LINE - 1) / LINE * LINE;
@@ -715,6 +886,46 @@ static void run_program(collective *c, collective_call *call, patience *p) {
   }
 }
 
+/* ---- all-to-all in place ---- */
+
+/* Blocks go out in one direction in one call and in the other in the next: what was touched last is still in the cache, so it is used first. */
+static void run_exchange(collective *c, collective_call *call, patience *p) {
+  size_t width = reduce_width(call->type);
+  uint64_t block = call->count / (uint64_t)c->size * width;
+  execution x = {.c = c, .call = call, .p = p, .width = width};
+  collective_buffer *input = &call->buffer[0], *output = &call->buffer[1];
+  int stays = output->handle >= 0 || reaches_private(c), error = stays ? 0 : staging(c, output->bytes);
+  if (error) {
+    system_failure(c, call, p, error);
+    return;
+  }
+  uint8_t *landing = stays ? output->address : c->staging;
+  place mine = {c->staging_handle, 0};
+  if (output->handle >= 0) mine = (place){output->handle, (uint64_t)(output->address - c->peers[c->rank].mapped[output->handle])};
+  else if (stays) mine = (place){PRIVATE, (uint64_t)(uintptr_t)output->address};
+  if (enter(c, call, p, &mine, sizeof mine)) return;
+  int backwards = c->sequence & 1;
+  for (int k = 0; k < c->size; k++) {
+    int r = (c->rank + (backwards ? c->size - 1 - k : k)) % c->size;
+    place where;
+    memcpy(&where, slot_of(c, r)->payload, sizeof where);
+    for (uint64_t done = 0, n; done < block; done += n) {
+      n = block - done < BLOCK ? block - done : BLOCK;
+      uint64_t at = backwards ? block - done - n : done;
+      piece own[2] = {{(uint64_t)r * block + at, n}}, there[2] = {{(uint64_t)c->rank * block + at, n}};
+      if (r == c->rank) memcpy(landing + there[0].offset, input->address + own[0].offset, n);
+      else if (access_peer(&x, r, where, there, input->address, own, PUT, 0)) {
+        system_failure(c, call, p, errno);
+        return;
+      }
+    }
+  }
+  call->messages = 2 * (uint64_t)(c->size - 1);
+  call->bytes_accessed = block * (uint64_t)(c->size - 1);
+  if (meet(c, call, p)) return;
+  if (!stays) memcpy(output->address, landing, output->bytes);
+}
+
 static void execute(collective *c, collective_call *call) {
   patience p = {.deadline = call->timeout_ms > 0 ? now_ms() + call->timeout_ms : 0};
   call->status = CALL_DONE;
@@ -726,6 +937,7 @@ static void execute(collective *c, collective_call *call) {
     return;
   }
   if (call->method == METHOD_SLOTS) run_slots(c, call, &p);
+  else if (call->method == METHOD_DIRECT && call->collective == COLLECTIVE_ALL_TO_ALL) run_exchange(c, call, &p);
   else if (call->method == METHOD_DIRECT) run_direct(c, call, &p);
   else run_program(c, call, &p);
   if (call->status == CALL_DONE) c->completed++;
@@ -826,6 +1038,7 @@ int collective_open(int rank, int size, collective **out, int *fd) {
   c->taken = c->posted + streams;
   c->own = base;
   c->own->size = size;
+  c->own->address = (uint64_t)(uintptr_t)base;
   c->own->magic = MAGIC;
   for (int r = 0; r < size; r++) c->processes[r] = (struct pollfd){.fd = -1, .events = POLLIN};
   c->peers[rank] = (peer){.control = c->own, .pid = getpid()};
@@ -857,6 +1070,8 @@ int collective_join(collective *c, int rank, pid_t pid, int fd) {
     munmap(base, c->control_bytes);
     return error;
   }
+  int32_t seen = 0;
+  if (transfer(pid, (uint8_t *)&seen, k->address, sizeof seen, 0) || seen != MAGIC) c->own->staged = 1; /* a kernel or a container that forbids it */
   c->peers[rank].control = k;
   c->peers[rank].pid = pid;
   c->processes[rank].fd = watched;
@@ -910,6 +1125,7 @@ void collective_close(collective *c) {
   close(c->fd);
   pthread_mutex_destroy(&c->mutex);
   pthread_cond_destroy(&c->changed);
+  free(c->blocks);
   free(c->peers);
   free(c->processes);
   free(c->posted);

@@ -12,10 +12,13 @@
  * else's. So a different call anywhere is seen by all before a byte moves; nobody can be two calls ahead, which is why two slots are enough; and a
  * small all-reduce, broadcast or barrier is already over. Larger ones go on in one of two ways:
  *
- *   direct    all-reduce: rank r combines part r out of all buffers into all buffers, one pass; then everybody waits for everybody. Memory that
- *             peers cannot map passes through a staging area, a segment at a time.
+ *   direct    all-reduce: rank r combines part r out of all buffers into all buffers, one pass; then everybody waits for everybody.
+ *             all-to-all: rank r writes its blocks into all outputs; then everybody waits for everybody.
  *   program   an encoded schedule (src/schedule/encoding.ts). A send posts where its data lies; the receiver copies or reduces from there
  *             and acknowledges.
+ *
+ * Private memory of a peer is read and written by the kernel where it lies (process_vm_readv, one copy), in blocks that stay in the cache where it is
+ * combined. Where that is forbidden, in the first call, and for what is small, it passes through a staging area that peers map.
  *
  * Waiting: a short spin, then yields, then sleep on `bell` (a futex). A sleeper looks for dead processes, broken ranks and its deadline
  * every 20 ms. Once a call has failed in the middle the communicator is broken, and all ranks hear of it through `broken`.
@@ -41,7 +44,8 @@ enum {
 };
 enum { METHOD_SLOTS, METHOD_DIRECT, METHOD_PROGRAM };
 /* Collectives that fit into slots, numbered as in call.ts. */
-enum { COLLECTIVE_ALLREDUCE = 0, COLLECTIVE_REDUCE_SCATTER = 2, COLLECTIVE_ALL_GATHER = 3, COLLECTIVE_BROADCAST = 4, COLLECTIVE_REDUCE = 5 };
+enum { COLLECTIVE_ALLREDUCE = 0, COLLECTIVE_REDUCE_SCATTER = 2, COLLECTIVE_ALL_GATHER = 3, COLLECTIVE_BROADCAST = 4, COLLECTIVE_REDUCE = 5,
+       COLLECTIVE_GATHER = 6, COLLECTIVE_SCATTER = 7, COLLECTIVE_ALL_TO_ALL = 8, COLLECTIVE_SCAN = 10 };
 
 typedef struct collective_buffer {
   uint8_t *address;      /* NULL: scratch */

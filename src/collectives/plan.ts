@@ -26,6 +26,10 @@ const IN_SLOTS: ReadonlySet<Collective> = new Set([
   'all-gather',
   'broadcast',
   'reduce',
+  'gather',
+  'scatter',
+  'all-to-all',
+  'scan',
   'barrier',
 ]);
 const MOST_PLANS = 512;
@@ -80,8 +84,8 @@ export class Planner {
         : { ...this.#machine, offers: [...(this.#machine.offers ?? []), 'shards' as const] };
     const override = only === undefined ? this.#init.override : parseOverride(`${collective}:${only}`);
     const selection = selectAlgorithm(collective, shape, machine, override);
-    if (collective === 'allreduce' && selection.algorithm.name === 'shared-direct')
-      return { method: 'direct', selection, schedule: undefined };
+    const fused = collective === 'allreduce' || collective === 'all-to-all';
+    if (fused && selection.algorithm.name === 'shared-direct') return { method: 'direct', selection, schedule: undefined };
     return { method: 'program', selection, schedule: selection.algorithm.schedule(selection.shape) };
   }
 }

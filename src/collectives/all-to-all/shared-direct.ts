@@ -1,15 +1,15 @@
 /**
- * Shared-memory all-to-all: everybody reads its block out of every other input where it lies.
+ * Shared-memory all-to-all: everybody writes its blocks into every other output.
  *
- * Idea    One synchronisation before, one after, so that no input is changed while it is read. The own block is copied first: that needs nobody, and
- *         the others arrive meanwhile.
+ * Idea    One synchronisation before, so that no output is changed while its owner still needs it, one after. The own block is copied first: that needs
+ *         nobody, and the others arrive meanwhile. Written, not read: the inputs then stay in the cache of the one who made them.
  * Steps   2 synchronisations with p - 1 peers
- * Bytes   n(p - 1)/p read by each rank
+ * Bytes   n(p - 1)/p written by each rank
  * Wins    Inside a host when the buffers are in shared memory.
  */
 
 import { INPUT_ID, OUTPUT_ID, userBuffers } from '../../schedule/contract.js';
-import { copy, read, signal, wait } from '../../schedule/instruction.js';
+import { copy, signal, wait, write } from '../../schedule/instruction.js';
 import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
 import { type Algorithm, onOneHost } from '../algorithm.js';
 
@@ -18,7 +18,7 @@ const LANE = 0;
 export const sharedDirectAllToAll: Algorithm = {
   collective: 'all-to-all',
   name: 'shared-direct',
-  description: 'read your block out of every input where it lies; for buffers in shared memory',
+  description: 'write your blocks into every output; for buffers in shared memory',
   needs: 'shared-memory',
   supports: onOneHost,
   schedule({ size }) {
@@ -28,13 +28,13 @@ export const sharedDirectAllToAll: Algorithm = {
       yield copy({ lane: LANE, step: 0, rank, buffer: OUTPUT_ID, first: rank, otherBuffer: INPUT_ID });
       for (let k = 1; k < size; k++) {
         yield wait({ lane: LANE, step: k, from: peer(k) });
-        yield read({
+        yield write({
           lane: LANE,
           step: k,
-          from: peer(k),
-          buffer: OUTPUT_ID,
+          to: peer(k),
+          buffer: INPUT_ID,
           first: peer(k),
-          otherBuffer: INPUT_ID,
+          otherBuffer: OUTPUT_ID,
           otherFirst: rank,
         });
       }

@@ -46,7 +46,7 @@ const COLLECTIVES: readonly Collective[] = [
   'send-receive',
 ];
 
-/** How C runs it: in the entry slots, all-reduce in place, or an encoded program. */
+/** How C runs it: in the entry slots, an all-reduce or all-to-all between the vectors in one pass, or an encoded program. */
 export type Method = 'slots' | 'direct' | 'program';
 const METHODS: readonly Method[] = ['slots', 'direct', 'program'];
 

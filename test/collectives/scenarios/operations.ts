@@ -78,6 +78,33 @@ asRank(async ({ rank, size, exchange }) => {
   });
   assert.deepEqual([...own], [size - 1, size - 1]);
 
+  // Even forms, in the entry slots and beyond them.
+  for (const n of [1, 5, 30_000]) {
+    const mine = Int32Array.from({ length: n }, (_, i) => 1000 * rank + (i % 1000));
+    const expected = (r: number) => Int32Array.from({ length: n }, (_, i) => 1000 * r + (i % 1000));
+    const root = size - 1;
+    const whole = rank === root ? new Int32Array(n * size) : undefined;
+    await world.gather(mine, whole, root);
+    if (whole !== undefined) for (const r of ranks) assert.deepEqual(whole.subarray(r * n, (r + 1) * n), expected(r));
+    const back = new Int32Array(n);
+    world.scatterSync(whole, back, root);
+    assert.deepEqual(back, expected(rank));
+    const input = Int32Array.from({ length: n * size }, (_, i) => 10_000 * rank + 1000 * Math.floor(i / n) + (i % n));
+    for (let round = 0; round < 2; round++) {
+      const output = new Int32Array(n * size);
+      world.alltoallSync(input, output);
+      const wanted = Int32Array.from({ length: n * size }, (_, i) => 10_000 * Math.floor(i / n) + 1000 * rank + (i % n));
+      assert.deepEqual(output, wanted);
+    }
+    const running = Int32Array.from({ length: n }, (_, i) => rank + (i % 3));
+    world.scanSync(running);
+    const upTo = (rank * (rank + 1)) / 2;
+    assert.deepEqual(
+      running,
+      Int32Array.from({ length: n }, (_, i) => upTo + (rank + 1) * (i % 3)),
+    );
+  }
+
   // v-forms: rank r has r + 1 elements.
   const counts = ranks.map((r) => r + 1);
   const total = counts.reduce((a, b) => a + b);
