@@ -214,7 +214,7 @@ static int post_receive(port *p, const int32_t *w, uint32_t *taken) {
 static int translate(port *p, const struct ibv_wc *wc, record *out) {
   uint32_t kind = (uint32_t)(wc->wr_id >> 62), generation = (uint32_t)(wc->wr_id >> 48) & GENERATION_MASK;
   uint32_t index = (uint32_t)(wc->wr_id >> 24) & 0xffffff, sequence = (uint32_t)wc->wr_id & SEQUENCE_MASK;
-  int failed = wc->status != IBV_WC_SUCCESS;
+  int failed = wc->status != IBV_WC_SUCCESS, grh = 1;
   *out = (record){.status = wc->status, .number = wc->qp_num, .vendor = failed ? wc->vendor_err : 0};
   if (kind == WR_SRQ) {
     shared_queue *s = port_object(p, index, KIND_SRQ);
@@ -235,7 +235,8 @@ static int translate(port *p, const struct ibv_wc *wc, record *out) {
       out->bytes = failed ? 0 : s->bytes;
       return 1;
     }
-    out->source = q->type == IBV_QPT_UD ? wc->src_qp : q->destination;
+    grh = q->type == IBV_QPT_UD; /* some devices say so of every receive on RoCE */
+    out->source = grh ? wc->src_qp : q->destination;
   }
   out->opcode = !failed && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? OP_RECV_WRITE : OP_RECV;
   if (failed) return 1;
@@ -245,7 +246,7 @@ static int translate(port *p, const struct ibv_wc *wc, record *out) {
     out->immediate = ntohl(wc->imm_data);
     out->flags |= 1;
   }
-  if (wc->wc_flags & IBV_WC_GRH) out->flags |= 2;
+  if (grh && wc->wc_flags & IBV_WC_GRH) out->flags |= 2;
   return 1;
 }
 

@@ -10,7 +10,7 @@ import { VerbsError } from '../../errors.js';
 import { COMPLETION_OPCODES, WC_RECV } from '../../opcode.js';
 import { type Cause, STATUS, statusMeaning, statusName } from '../../status.js';
 import { systemError } from '../../system-error.js';
-import type { WorkCompletions } from '../../work-completions.js';
+import { WC_GRH, type WorkCompletions } from '../../work-completions.js';
 import { ERRNO, FILLED, FIRST, MOST, QUEUE } from './command-block.js';
 import type { IbverbsDevice } from './device.js';
 
@@ -104,7 +104,7 @@ export class IbverbsCompletionQueue extends CompletionQueue {
       wcs.flags[n] = words[at + FLAGS_WORD];
       wcs.causeId[n] = 0;
       if (words[at + STATUS_WORD] !== STATUS.SUCCESS) this.failedRequest(wcs, n, words[at + VENDOR_WORD]);
-      else if (this.hasShared && wcs.srcQp[n] === 0) wcs.srcQp[n] = this.device.queuePair(wcs.qpNum[n])?.destination ?? 0;
+      else if (this.hasShared && wcs.opcode[n] >= WC_RECV) this.fromShared(wcs, n);
       n++;
     }
     if (n > 0) wcs.rare = true;
@@ -115,6 +115,14 @@ export class IbverbsCompletionQueue extends CompletionQueue {
       );
     }
     return n;
+  }
+
+  /** A receive through a shared queue: what the device does not know of the connection, the queue pair does. */
+  private fromShared(wcs: WorkCompletions, n: number): void {
+    const qp = this.device.queuePair(wcs.qpNum[n]);
+    if (qp === undefined || qp.type === 'UD') return;
+    wcs.srcQp[n] = qp.destination;
+    wcs.flags[n] &= ~WC_GRH;
   }
 
   /** A request failed: says why, and its queue pair learns the state that this means. */

@@ -6,7 +6,10 @@
  *     accept:   (REQ) INIT, RTR, RTS, REP ── (RTU)
  *
  * A number is a port of librdmacm's TCP port space, as other programs use it. Any other name gets a free port, which a directory on this host
- * knows; from another host `listener.target` tells address and port. With a name, private data is preceded by its length.
+ * knows; from another host `listener.target` tells address and port.
+ *
+ * librdmacm carries 56 bytes of private data in a request. For names, longer data goes ahead in requests of its own, which the listener notes and
+ * refuses; the last one is the request that counts (private-data.ts).
  */
 
 import { constants, tmpdir } from 'node:os';
@@ -19,14 +22,20 @@ import { endOf, gidText, ipText, parseIp } from '../roce/address.js';
 import { Directory } from '../roce/directory.js';
 import { checkName, parseTarget, targetOf } from '../roce/service.js';
 import type { IbverbsDevice, Waiter } from './device.js';
+import {
+  answerFrame,
+  isPartTaken,
+  PART_TAKEN,
+  REJECT_BYTES,
+  REPLY_BYTES,
+  readAnswer,
+  readPart,
+  requestFrames,
+} from './private-data.js';
 import type { IbverbsQueuePair } from './queue-pair.js';
 
 const DEFAULT_TIMEOUT_MS = 5000;
 const RESOLVE_MS = 2000;
-/** What librdmacm carries for the user in a request, an answer and a refusal. */
-const REQUEST_BYTES = 56;
-const REPLY_BYTES = 196;
-const REJECT_BYTES = 148;
 
 // Numbers of enum rdma_cm_event_type.
 const ADDR_RESOLVED = 0;
@@ -47,22 +56,11 @@ const REASON_TIMEOUT = 4;
 const REASON_NO_SERVICE = 8;
 
 const { ECONNREFUSED, EADDRINUSE, EADDRNOTAVAIL } = constants.errno;
-const NOTHING = new Uint8Array(0);
+const NOTHING: Uint8Array = new Uint8Array(0);
+/** Messages that are put together at a time; more come only from somebody who does not finish. */
+const MOST_PARTS = 1024;
 
 const isPort = (service: string): boolean => /^\d{1,5}$/.test(service) && Number(service) < 65536;
-
-/** Private data on the wire. Throws VERBS_INVALID when it does not fit. */
-function framed(data: Uint8Array = NOTHING, limit: number, isRaw: boolean): Uint8Array {
-  const most = isRaw ? limit : limit - 1;
-  if (data.length > most) {
-    throw new VerbsError('VERBS_INVALID', `${data.length} bytes of private data: librdmacm carries at most ${most} here`);
-  }
-  return isRaw ? data : Uint8Array.of(data.length, ...data);
-}
-
-function unframed(data: Uint8Array, isRaw: boolean): Uint8Array {
-  return isRaw ? data : data.slice(1, 1 + (data[0] ?? 0));
-}
 
 class IbverbsConnection implements Connection {
   readonly qp: IbverbsQueuePair;
@@ -176,8 +174,13 @@ interface Pending extends Waiter<Connection> {
   readonly options: ConnectOptions;
   readonly name: string;
   readonly isRaw: boolean;
-  readonly data: Uint8Array;
   readonly isPassive: boolean;
+  /** Private data still to be sent; the last frame goes with the request that counts. */
+  readonly frames: Uint8Array[];
+  /** librdmacm's id of the request under way. */
+  id: number;
+  /** Begins the next request. */
+  readonly begin: () => number;
 }
 
 export class ConnectionManager {
@@ -189,6 +192,8 @@ export class ConnectionManager {
   private readonly requests = new Map<number, IbverbsRequest>();
   private readonly pending = new Map<number, Pending>();
   private readonly connections = new Map<number, IbverbsConnection>();
+  /** Private data that came ahead of its request, by sender's number. */
+  private readonly parts = new Map<number, Uint8Array>();
 
   constructor(device: IbverbsDevice, addon: Addon, ip: string | undefined) {
     this.device = device;
@@ -241,7 +246,7 @@ export class ConnectionManager {
     const { device, ownIp } = this;
     const { end, service } = parseTarget(name);
     const isRaw = isPort(service);
-    const data = framed(options.privateData, REQUEST_BYTES, isRaw);
+    const frames = requestFrames(options.privateData ?? NOTHING, isRaw);
     const there = end ?? this.find(name);
     const port = isRaw ? Number(service) : there.port;
     const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
@@ -249,13 +254,17 @@ export class ConnectionManager {
       throw new VerbsError('VERBS_UNSUPPORTED', `rdma-cm connects RC queue pairs: exchange address() for ${qp.type}`);
     }
     return device.wait<Connection>({ timeoutMs, signal }, `'${name}' did not answer`, (waiter) => {
-      const id = device.addon.cmResolve(device.handle, ownIp, ipText(there.address), port, RESOLVE_MS);
-      if (id < 0)
-        throw systemError(id, `no way to ${ipText(there.address)}`, id === -EADDRNOTAVAIL ? 'VERBS_NO_DEVICE' : 'VERBS_SYSTEM');
-      this.pending.set(id, { qp, options, name, isRaw, data, isPassive: false, ...waiter });
+      const begin = (): number => {
+        const id = device.addon.cmResolve(device.handle, ownIp, ipText(there.address), port, RESOLVE_MS);
+        if (id >= 0) return id;
+        const code = id === -EADDRNOTAVAIL ? 'VERBS_NO_DEVICE' : 'VERBS_SYSTEM';
+        throw systemError(id, `no way to ${ipText(there.address)}`, code);
+      };
+      const pending: Pending = { qp, options, name, isRaw, isPassive: false, frames, id: begin(), begin, ...waiter };
+      this.pending.set(pending.id, pending);
       return () => {
         // Gave up: destroying the id tells the other side.
-        if (this.pending.delete(id)) this.destroy(id);
+        if (this.pending.delete(pending.id)) this.destroy(pending.id);
       };
     });
   }
@@ -286,17 +295,24 @@ export class ConnectionManager {
   async accept(request: IbverbsRequest, qp: IbverbsQueuePair, options: ConnectOptions): Promise<Connection> {
     const { device } = this;
     const { id, listener } = request;
-    const data = framed(options.privateData, REPLY_BYTES, listener.isRaw);
+    const data = answerFrame(options.privateData ?? NOTHING, REPLY_BYTES, listener.isRaw);
     device.progress();
     if (!this.requests.has(id)) {
       throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up, or the request was answered already');
     }
     if (qp.state !== 'RESET') qp.modify('RESET');
-    for (const state of ['INIT', 'RTR', 'RTS'] as const) qp.moveManaged(id, state, options.attributes ?? {});
+    try {
+      for (const state of ['INIT', 'RTR', 'RTS'] as const) qp.moveManaged(id, state, options.attributes ?? {});
+    } catch (cause) {
+      this.forget(request);
+      this.destroy(id);
+      throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up', { cause });
+    }
     const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
     this.forget(request);
     return device.wait<Connection>({ timeoutMs, signal }, 'the initiator did not confirm', (waiter) => {
-      this.pending.set(id, { qp, options, name: listener.name, isRaw: listener.isRaw, data, isPassive: true, ...waiter });
+      const { name, isRaw } = listener;
+      this.pending.set(id, { qp, options, name, isRaw, isPassive: true, frames: [], id, begin: () => -1, ...waiter });
       this.writeParameters({ qp, options });
       const errno = device.addon.cmAccept(device.handle, id, data);
       if (errno !== 0) {
@@ -311,7 +327,7 @@ export class ConnectionManager {
   }
 
   reject(request: IbverbsRequest, data?: Uint8Array): void {
-    const privateData = framed(data, REJECT_BYTES, request.listener.isRaw);
+    const privateData = answerFrame(data ?? NOTHING, REJECT_BYTES, request.listener.isRaw);
     if (!this.requests.has(request.id)) return;
     this.forget(request);
     this.device.addon.cmReject(this.device.handle, request.id, privateData);
@@ -340,9 +356,7 @@ export class ConnectionManager {
           this.destroy(id);
           return;
         }
-        const asked = new IbverbsRequest(this, listener, id, unframed(privateData, listener.isRaw));
-        this.requests.set(id, asked);
-        listener.offer(asked);
+        this.requested(listener, id, privateData);
         return;
       }
       case ADDR_RESOLVED:
@@ -380,6 +394,26 @@ export class ConnectionManager {
     }
   }
 
+  private requested(listener: IbverbsListener, id: number, data: Uint8Array): void {
+    let whole = data;
+    if (!listener.isRaw) {
+      const part = readPart(data);
+      const before = this.parts.get(part.sender) ?? NOTHING;
+      whole = Uint8Array.of(...before, ...part.bytes);
+      this.parts.delete(part.sender);
+      if (!part.isLast) {
+        if (this.parts.size >= MOST_PARTS) this.parts.delete([...this.parts.keys()][0]);
+        this.parts.set(part.sender, whole);
+        this.device.addon.cmReject(this.device.handle, id, PART_TAKEN);
+        this.destroy(id);
+        return;
+      }
+    }
+    const request = new IbverbsRequest(this, listener, id, whole);
+    this.requests.set(id, request);
+    listener.offer(request);
+  }
+
   private check(errno: number): void {
     if (errno !== 0) throw systemError(errno, 'the connection failed');
   }
@@ -396,9 +430,12 @@ export class ConnectionManager {
   }
 
   private ask(id: number, pending: Pending): void {
-    const { qp, options, data } = pending;
-    if (qp.state !== 'RESET') qp.modify('RESET');
-    qp.moveManaged(id, 'INIT', options.attributes ?? {});
+    const { qp, options, frames } = pending;
+    const data = frames.shift() ?? NOTHING;
+    if (frames.length === 0) {
+      if (qp.state !== 'RESET') qp.modify('RESET');
+      qp.moveManaged(id, 'INIT', options.attributes ?? {});
+    }
     this.writeParameters(pending);
     this.check(this.device.addon.cmConnect(this.device.handle, id, data));
   }
@@ -419,7 +456,7 @@ export class ConnectionManager {
 
   private stands(id: number, pending: Pending, privateData: Uint8Array): void {
     this.pending.delete(id);
-    const data = pending.isPassive ? NOTHING : unframed(privateData, pending.isRaw);
+    const data = pending.isPassive ? NOTHING : readAnswer(privateData, pending.isRaw);
     const connection = new IbverbsConnection(pending.qp, data, () => {
       if (this.connections.has(id)) this.device.addon.cmDisconnect(this.device.handle, id);
     });
@@ -431,13 +468,22 @@ export class ConnectionManager {
     const { name, isRaw } = pending;
     this.pending.delete(id);
     this.destroy(id);
+    if (type === REJECTED && pending.frames.length > 0 && isPartTaken(privateData)) {
+      try {
+        pending.id = pending.begin();
+        this.pending.set(pending.id, pending);
+      } catch (error) {
+        pending.reject(error);
+      }
+      return;
+    }
     if (type === UNREACHABLE || (type === REJECTED && status === REASON_TIMEOUT)) {
       pending.reject(new VerbsError('VERBS_TIMEOUT', `'${name}' did not answer, or has given up`));
     } else if (type === REJECTED && (status === REASON_NO_SERVICE || status === -ECONNREFUSED)) {
       pending.reject(new VerbsError('VERBS_NO_DEVICE', `nobody listens under '${name}' there`));
     } else if (type === REJECTED) {
       pending.reject(
-        new VerbsError('VERBS_REFUSED', `'${name}' refused the connection`, { privateData: unframed(privateData, isRaw) }),
+        new VerbsError('VERBS_REFUSED', `'${name}' refused the connection`, { privateData: readAnswer(privateData, isRaw) }),
       );
     } else {
       pending.reject(systemError(status, `no way to '${name}': check the IP address and the route`, 'VERBS_NO_DEVICE'));

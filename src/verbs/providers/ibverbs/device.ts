@@ -172,7 +172,7 @@ export class IbverbsDevice implements Device {
     if (type === undefined) return;
     const qp = about === 'qp' ? this.queuePairs.get(object) : undefined;
     if (about === 'cq') this.cqs.get(object)?.failed();
-    qp?.raised(type);
+    if (qp?.raised(type) === false) return;
     this.raise({ type, words, ...(qp && { qpNum: qp.qpNum, peer: qp.peerName }) });
   }
 

@@ -50,6 +50,7 @@ export class IbverbsPreparedSend implements PreparedSend {
   private readonly isAtomic: boolean;
   private readonly isAdd: boolean;
   private readonly inlineLimit: number;
+  private readonly datagramLimit: number;
   private readonly localAddr: number;
   private readonly localLength: number;
   private readonly lkey: number;
@@ -89,6 +90,7 @@ export class IbverbsPreparedSend implements PreparedSend {
     this.opcode = opcodeOf(spec.opcode);
     this.flags = (spec.fence ? FENCE : 0) | (spec.solicited ? SOLICITED : 0) | (spec.inline ? INLINED : 0);
     this.inlineLimit = spec.inline ? qp.maxInline : Number.POSITIVE_INFINITY;
+    this.datagramLimit = qp.type === 'UD' ? qp.device.capabilities.mtu : Number.POSITIVE_INFINITY;
     this.localAddr = spec.local.addr;
     this.localLength = spec.local.length;
     this.lkey = spec.local.lkey;
@@ -102,7 +104,7 @@ export class IbverbsPreparedSend implements PreparedSend {
   post(offset: number, length: number, id: number, remoteOffset = offset): void {
     if (!(offset >= 0 && length >= 0 && offset + length <= this.localLength)) this.outside(offset, length);
     if (this.isAtomic && length !== 8) this.notEight(length);
-    if (length > this.inlineLimit) this.tooLong(length);
+    if (length > this.inlineLimit || length > this.datagramLimit) this.tooLong(length);
     this.qp.assertSends(0);
     const { words: w, doubles } = this;
     const at = this.block.next;
@@ -152,7 +154,9 @@ export class IbverbsPreparedSend implements PreparedSend {
   private tooLong(length: number): never {
     throw new VerbsError(
       'VERBS_INVALID',
-      `${length} bytes inline, but the queue pair was made with maxInline ${this.inlineLimit}`,
+      length > this.datagramLimit
+        ? `a datagram holds one MTU, ${this.datagramLimit} bytes: got ${length}`
+        : `${length} bytes inline, but the queue pair was made with maxInline ${this.inlineLimit}`,
     );
   }
 }

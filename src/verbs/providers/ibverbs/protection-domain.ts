@@ -66,12 +66,12 @@ export class IbverbsProtectionDomain implements ProtectionDomain {
     }
     const addr = device.addressOf(bytes);
     const keys = device.addon.register(device.handle, this.object, addr, bytes.length, bits);
-    if (typeof keys === 'number') throw this.refusal(-keys, bytes.length, kind);
+    if (typeof keys === 'number') throw this.refusal(-keys, bytes.length, kind, device.isReadOnly(buffer));
     return new IbverbsMemoryRegion(this, kind, bits, bytes, addr, keys);
   }
 
   /** Why memory could not be registered. */
-  private refusal(errno: number, length: number, kind: string): VerbsError {
+  private refusal(errno: number, length: number, kind: string, isReadOnly: boolean): VerbsError {
     if (errno === ENOMEM || errno === EPERM) {
       const { isLow, words } = lockedMemoryWords();
       const why = isLow ? words : `${words}; the device's own tables or the machine's memory may be used up`;
@@ -80,7 +80,9 @@ export class IbverbsProtectionDomain implements ProtectionDomain {
     if (kind === 'file' && (errno === EFAULT || errno === EOPNOTSUPP || errno === EINVAL)) {
       return new VerbsError(
         'VERBS_UNSUPPORTED',
-        'the kernel pins no pages of this file system: copy through device.alloc, or put the file into a tmpfs',
+        isReadOnly
+          ? 'this kernel pins only memory that may be written (Linux before 6.2): map the file with { writable: true }'
+          : 'the kernel pins no pages of this file system: copy through device.alloc, or put the file into a tmpfs',
       );
     }
     return systemError(errno, `${length} bytes cannot be registered`);

@@ -95,6 +95,8 @@ export class IbverbsQueuePair extends QueuePair {
   private readonly shared: IbverbsSharedReceiveQueue | undefined;
   private readonly receives: ReceiveCommands;
   private readonly psn = Math.floor(Math.random() * 0x1000000);
+  /** The SQ_DRAINED event was asked for; some devices raise it always. */
+  private wantsDrained = false;
   private isClosed = false;
 
   constructor(pd: IbverbsProtectionDomain, init: QpInit) {
@@ -252,6 +254,7 @@ export class IbverbsQueuePair extends QueuePair {
       );
     }
     if (to === 'RESET') this.firstFailure = undefined;
+    if (to === 'SQD') this.wantsDrained = changed.enSqdAsyncNotify === true;
   }
 
   /** Puts attributes and their mask into the arguments. */
@@ -295,9 +298,10 @@ export class IbverbsQueuePair extends QueuePair {
     });
   }
 
-  /** An async event says something about the state. */
-  raised(type: AsyncEventType): void {
+  /** An async event says something about the state. False: nobody asked for it. */
+  raised(type: AsyncEventType): boolean {
     if (type === 'QP_FATAL' || type === 'QP_REQ_ERR' || type === 'QP_ACCESS_ERR') this.enter('ERR');
+    return type !== 'SQ_DRAINED' || this.wantsDrained;
   }
 
   /** A completion says that a request failed: the state follows. */
@@ -326,7 +330,7 @@ export class IbverbsQueuePair extends QueuePair {
     try {
       for (; i < chain.length; i++) {
         this.assertSends(i);
-        fault = sendFault(this.type, chain[i], this) ?? this.handleFault(chain[i]);
+        fault = sendFault(this.type, chain[i], this) ?? this.datagramFault(chain[i]);
         if (fault !== undefined) break;
         const bytes = 4 * (SEND_WORDS + (chain[i].sgl?.length ?? 0) * SGE_WORDS) + this.maxInline + 16;
         if (!block.hasRoom(bytes)) {
@@ -343,8 +347,11 @@ export class IbverbsQueuePair extends QueuePair {
     if (fault !== undefined) rejectRequest(fault, i);
   }
 
-  private handleFault(wr: SendWorkRequest): string | undefined {
+  private datagramFault(wr: SendWorkRequest): string | undefined {
     if (this.type !== 'UD' && this.type !== 'DCI') return undefined;
+    const { mtu } = this.device.capabilities;
+    const bytes = wr.inlineData?.length ?? wr.sgl?.reduce((sum, { length }) => sum + length, 0) ?? 0;
+    if (this.type === 'UD' && bytes > mtu) return `a datagram holds one MTU, ${mtu} bytes: got ${bytes}`;
     return wr.ah instanceof IbverbsAddressHandle && !wr.ah.isClosed
       ? undefined
       : 'ah is closed, or is no address handle of this device: make one with pd.createAh';
@@ -409,18 +416,31 @@ export class IbverbsQueuePair extends QueuePair {
 
   postRecv(wr: RecvWorkRequest | readonly RecvWorkRequest[]): void {
     this.assertReceives();
-    this.receives.post(wr);
+    try {
+      this.receives.post(wr);
+    } finally {
+      this.flushLate();
+    }
   }
 
   postRange(addr: number, length: number, lkey: number, id: number): void {
     this.assertReceives();
     this.receives.postRange(addr, length, lkey, id);
+    this.flushLate();
+  }
+
+  /** Some devices (rdma_rxe) do not look at receives posted in ERR until they are told again. */
+  private flushLate(): void {
+    if (super.state !== 'ERR') return;
+    this.writeAttributes({});
+    this.block.arguments[STATE_WORD] = QP_STATES.indexOf('ERR');
+    this.device.addon.modify(this.device.handle, this.object);
   }
 
   prepare(spec: PrepareSpec): PreparedSend {
     this.assertOpen();
     if ((this.type === 'UD' || this.type === 'DCI') && spec.ah) {
-      const fault = this.handleFault({ opcode: spec.opcode, ah: spec.ah });
+      const fault = this.datagramFault({ opcode: spec.opcode, ah: spec.ah });
       if (fault !== undefined) rejectRequest(fault, 0);
     }
     return new IbverbsPreparedSend(this, this.block, spec);
