@@ -4,13 +4,15 @@ import type { CpuPair } from '../../cpus.js';
 import { alternate } from './alternate.js';
 import type { BenchCase } from './case.js';
 import { verbena } from './ours/verbena.js';
+import { iperf3 } from './peers/iperf3.js';
 import { messageport, tcp, unix, zeromq } from './peers/node-messages.js';
 import { openmpi } from './peers/openmpi.js';
-import { uct, ucx } from './peers/ucx.js';
+import { uct, ucx, ucxTcp } from './peers/ucx.js';
+import { udp } from './peers/udp.js';
 import { type BenchDocument, benchDocument } from './report.js';
 import type { Missing, Subject } from './subject.js';
 
-const PEERS: readonly Subject[] = [ucx, uct, openmpi, zeromq, messageport, tcp, unix];
+const PEERS: readonly Subject[] = [ucx, uct, ucxTcp, udp, iperf3, openmpi, zeromq, messageport, tcp, unix];
 
 export const PEER_NAMES: readonly string[] = PEERS.map((peer) => peer.who);
 

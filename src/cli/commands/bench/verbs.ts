@@ -46,7 +46,8 @@ percentiles are over batches. write: the target polls the last word, the sender 
 by immediate data. send: both sides poll completion queues and repost. bandwidth and rate: a window of 64, a completion every 32nd. Payloads are
 verified before and after the timing. GB is 10^9 bytes. footprint: shared memory per peer of RC, DC and UD. idle: CPU used while waiting.
 
-Peers: ucx and uct (ucx_perftest, in its best setting), openmpi, zeromq, messageport (worker threads), tcp and unix (node:net). One that is not
+Peers: ucx and uct (ucx_perftest, in its best setting), openmpi, zeromq, messageport (worker threads), tcp and unix (node:net); for roce also ucx-tcp
+(UCX over TCP), udp (a ping-pong of bare datagrams in C) and iperf3 (a stream of datagrams of a packet's size). One that is not
 installed is named with the command that installs it; \`npm run setup:peers\` in a clone installs all of them.
 The figures mean something only on a machine that does nothing else.`.replace(/([^\n])\n(?=[^\n])/g, '$1 '),
   options: {
@@ -81,6 +82,14 @@ The figures mean something only on a machine that does nothing else.`.replace(/(
     {
       line: 'verbena bench verbs --op read --metric bandwidth --size 1M --memory private --peer ucx',
       note: 'READ of 1 MiB out of an ordinary ArrayBuffer of another process.',
+    },
+    {
+      line: 'verbena bench verbs --provider roce --op write --size 8 --peer udp,ucx-tcp',
+      note: 'RoCEv2 on the loopback beside bare UDP and UCX over TCP.',
+    },
+    {
+      line: 'verbena bench verbs --provider roce --op write --metric bandwidth --size 1M --peer iperf3,ucx-tcp',
+      note: 'Its bandwidth beside what UDP carries with at most 1 % loss.',
     },
     { line: 'verbena bench verbs --metric footprint', note: 'Bytes of shared memory per peer at 1,000 peers.' },
     { line: 'verbena bench verbs --all', note: 'The table of the README: must, aim, measured.' },

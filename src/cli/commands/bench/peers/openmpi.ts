@@ -3,19 +3,16 @@
  * better of its defaults and its own shared-memory transport.
  */
 
-import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import type { CpuPair } from '../../../cpus.js';
 import { type BenchCase, batchValue, LATENCY_BATCH, ratioOf, SIGNAL_EVERY, WINDOW } from '../case.js';
 import { findProgram } from '../child-program.js';
 import { median } from '../statistics.js';
 import type { Missing, Session, SessionDetails, Subject } from '../subject.js';
+import { compilePeer, peerSource } from './compiled-peer.js';
 
-const SOURCE = fileURLToPath(new URL('../../../../../../bench/peers/openmpi.c', import.meta.url));
+const SOURCE = peerSource('openmpi.c');
 const COMPILER = 'mpicc';
 const LAUNCHER = 'mpirun';
 const RUN_LIMIT_MS = 20_000;
@@ -37,24 +34,6 @@ export function parseBatches(bench: BenchCase, output: string): number[] {
   return times.map((us) => batchValue(bench, batch, us / 1000, bench.metric === 'latency'));
 }
 
-/** Compiles the program once per version of its source, and returns its path. */
-function compiled(): string {
-  const hash = createHash('sha256').update(readFileSync(SOURCE)).digest('hex').slice(0, 16);
-  const xdg = process.env['XDG_CACHE_HOME'];
-  const folder = join(xdg && isAbsolute(xdg) ? xdg : join(homedir(), '.cache'), 'verbena');
-  const program = join(folder, `openmpi-${hash}`);
-  if (existsSync(program)) return program;
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const unfinished = `${program}.${process.pid}`;
-  const result = spawnSync(COMPILER, ['-O2', '-o', unfinished, SOURCE], { encoding: 'utf8' });
-  if (result.status !== 0) {
-    rmSync(unfinished, { force: true });
-    throw new Error(`mpicc failed: ${(result.stderr ?? result.error?.message ?? '').trim().slice(-300)}`);
-  }
-  renameSync(unfinished, program);
-  return program;
-}
-
 class OpenMpiSession implements Session {
   readonly #bench: BenchCase;
   readonly #program: string;
@@ -66,7 +45,7 @@ class OpenMpiSession implements Session {
 
   constructor(bench: BenchCase, cpus: CpuPair, signal: AbortSignal) {
     this.#bench = bench;
-    this.#program = compiled();
+    this.#program = compilePeer(SOURCE, COMPILER);
     this.#cpus = cpus;
     this.#signal = signal;
   }

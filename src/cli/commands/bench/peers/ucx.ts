@@ -84,6 +84,11 @@ function ucpSettings(): Setting[] {
   ];
 }
 
+/** What two hosts without an RDMA network have. */
+function tcpSettings(): Setting[] {
+  return [{ name: 'UCX_TLS=tcp', env: { UCX_TLS: 'tcp' }, args: [] }];
+}
+
 function uctSettings(bench: BenchCase): Setting[] {
   const layouts =
     bench.op === 'fetch-add' || bench.op === 'cmp-swap' ? [[]] : bench.op === 'read' ? [['-D', 'bcopy']] : [[], ['-D', 'bcopy']];
@@ -263,6 +268,7 @@ function perftestSubject(
 const UCT_LONGEST = 8192;
 
 export const ucx = perftestSubject('ucx', ucpTest, ucpSettings, () => undefined);
+export const ucxTcp = perftestSubject('ucx-tcp', ucpTest, tcpSettings, () => undefined);
 export const uct = perftestSubject('uct', uctTest, uctSettings, (bench) =>
   bench.size > UCT_LONGEST ? `UCT's shared-memory transports carry at most ${UCT_LONGEST} bytes in one message` : undefined,
 );
