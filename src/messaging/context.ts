@@ -56,8 +56,10 @@ export class Context {
   /** Memory that peers reach without a copy through the kernel, registered with every device. Zeroed. Throws VERBS_NO_MEMORY. */
   alloc(byteLength: number): Uint8Array {
     const buffer = this.#home.device.alloc(byteLength);
-    for (const { pd, registrations } of this.rails) {
-      registrations.adopt(buffer, pd.register(buffer, { remoteRead: true, remoteWrite: true, remoteAtomic: true }));
+    for (const rail of this.rails) {
+      // Only the device that the memory comes from runs atomics on it.
+      const remoteAtomic = rail === this.#home;
+      rail.registrations.adopt(buffer, rail.pd.register(buffer, { remoteRead: true, remoteWrite: true, remoteAtomic }));
     }
     return new Uint8Array(buffer);
   }

@@ -65,6 +65,7 @@ export class Endings {
     this.#worker.forgetProtocols(endpoint);
     tags.dropRendezvousOf(endpoint);
     rendezvous.carrier.abandon(endpoint);
+    this.#worker.atomics.abandon(endpoint);
     const orphans = connections.replace(endpoint, poller.live) ? [] : tags.receivesFrom(endpoint.source);
     for (const index of [...requests.rows().filter((row) => requests.endpoint[row] === endpoint.id), ...orphans]) {
       rendezvous.unpin(index);

@@ -27,6 +27,7 @@ import type { Abilities } from './protocols/protocol.js';
 import { type Selection, select } from './protocols/selection.js';
 import { type CallOptions, late, type Received, Request } from './request.js';
 import { DONE, FAILED, PENDING, RequestTable } from './requests.js';
+import { EmulatedAtomics } from './rma/emulated-atomics.js';
 import { ExposedMemory } from './rma/remote-memory.js';
 import { RemoteOperations } from './rma/remote-operation.js';
 import { ANY_SOURCE } from './tag/match-queue.js';
@@ -66,7 +67,7 @@ export async function openWorker(context: Context, options: WorkerOptions): Prom
   const id = randomBytes(8).toString('hex');
   const ports: Port[] = [];
   try {
-    for (const rail of context.rails) ports.push(new Port(rail, await rail.device.listen(`w/${id}`)));
+    for (const rail of context.rails) ports.push(new Port(rail, await rail.device.listen(`w/${id}/${rail.index}`)));
     return new Worker(context, options, id, ports);
   } catch (error) {
     for (const port of ports) port.close();
@@ -91,6 +92,7 @@ export class Worker {
   readonly rendezvous: Rendezvous;
   readonly messages: ActiveMessages;
   readonly remoteOperations: RemoteOperations;
+  readonly atomics: EmulatedAtomics;
   readonly connections: Connections;
   readonly endings: Endings;
   readonly poller: Poller;
@@ -125,6 +127,7 @@ export class Worker {
     this.rendezvous = new Rendezvous(this, this.requests);
     this.messages = new ActiveMessages(this, this.requests);
     this.remoteOperations = new RemoteOperations(this);
+    this.atomics = new EmulatedAtomics(this);
     this.poller = new Poller(this, ports);
     this.driver = new Driver(this, options.mode ?? 'adaptive', options.spinUs ?? 50);
     const shape = { slots: options.ringSlots ?? 256, bulkBytes: options.ringBytes ?? 1 << 18 };
@@ -476,7 +479,10 @@ export class Worker {
     else queueMicrotask(() => Promise.reject(error));
   }
 
-  /** Lets peers reach memory: `pack()` the result and pass it on. Memory of `context.alloc` takes atomics too. */
+  /**
+   * Lets peers reach memory: `pack()` the result and pass it on. Atomics: words of memory of `context.alloc` are changed by the device, those of
+   * other memory by this worker when it makes progress.
+   */
   expose(memory: ArrayBuffer | ArrayBufferView): ExposedMemory {
     return new ExposedMemory(this, payloadOf(memory).bytes);
   }

@@ -17,6 +17,8 @@ import { KIND_AM, PENDING } from '../requests.js';
 import {
   AM,
   AM_RTS,
+  ATOMIC,
+  ATOMIC_DONE,
   ATP,
   ATS,
   CLOSE,
@@ -179,6 +181,12 @@ export class Poller {
         break;
       case AM_RTS:
         messages.onAnnouncement(endpoint, reader, slot);
+        break;
+      case ATOMIC:
+        this.#worker.atomics.onRequest(endpoint, i32, slot);
+        break;
+      case ATOMIC_DONE:
+        this.#worker.atomics.onDone(endpoint, i32, slot);
         break;
       case STREAM:
         endpoint.stream.onBytes(reader, slot);

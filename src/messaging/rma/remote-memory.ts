@@ -5,7 +5,7 @@
  * operations of the device; and, or, xor and swap are made of them: read, then compare-and-swap until nobody came in between.
  *
  * ```
- *   packed key   0 version | 1 flags (1 atomics) | 2 rails | 8 length f64 | for every rail of the owner: address f64, rkey u32, 0 u32
+ *   packed key   0 version | 1 0 | 2 rails | 8 length f64 | for every rail of the owner: address f64, rkey u32, flags u32 (1 atomics)
  * ```
  */
 
@@ -20,6 +20,7 @@ import type { CallOptions } from '../request.js';
 import { KIND_RMA } from '../requests.js';
 import { WIRE_VERSION } from '../wire/hello.js';
 import type { Worker } from '../worker.js';
+import type { AtomicOperands } from './emulated-atomics.js';
 
 const HEAD_BYTES = 16;
 const KEY_BYTES = 16;
@@ -36,24 +37,27 @@ const REAP_MASK = 127;
 export class ExposedMemory {
   readonly bytes: Uint8Array;
   readonly #registrations: readonly Registration[];
+  readonly #worker: Worker;
   #open = true;
 
   constructor(worker: Worker, bytes: Uint8Array) {
     this.bytes = bytes;
     this.#registrations = worker.context.rails.map(({ registrations }) => registrations.acquire(bytes));
+    this.#worker = worker;
+    for (const [rail, registration] of this.#registrations.entries()) worker.atomics.expose(rail, registration);
   }
 
   /** What a peer needs, as bytes to be passed on by any means: 32 with one device, 16 more for each further one. */
   pack(): Uint8Array {
     const blob = Buffer.alloc(HEAD_BYTES + this.#registrations.length * KEY_BYTES);
     blob[0] = WIRE_VERSION;
-    blob[1] = this.#registrations.every(({ region }) => region.access & ACCESS_REMOTE_ATOMIC) ? HAS_ATOMICS : 0;
     blob[2] = this.#registrations.length;
     blob.writeDoubleLE(this.bytes.length, 8);
     this.#registrations.forEach(({ region }, rail) => {
       const at = HEAD_BYTES + rail * KEY_BYTES;
       blob.writeDoubleLE(region.addr + this.bytes.byteOffset - region.bytes.byteOffset, at);
       blob.writeUInt32LE(region.rkey, at + 8);
+      blob.writeUInt32LE(region.access & ACCESS_REMOTE_ATOMIC ? HAS_ATOMICS : 0, at + 12);
     });
     return new Uint8Array(blob);
   }
@@ -62,7 +66,10 @@ export class ExposedMemory {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    for (const registration of this.#registrations) registration.cache.release(registration);
+    this.#registrations.forEach((registration, rail) => {
+      this.#worker.atomics.conceal(rail, registration);
+      registration.cache.release(registration);
+    });
   }
 }
 
@@ -70,7 +77,7 @@ export class ExposedMemory {
 export class RemoteMemory {
   readonly endpoint: Endpoint;
   readonly length: number;
-  /** Whether the device can run atomics on it. */
+  /** Whether the device runs atomics on it; else the owner's worker does, when it makes progress. */
   readonly hasAtomics: boolean;
   readonly #remote: RemoteRegion;
   #small: PreparedSend | undefined;
@@ -89,9 +96,9 @@ export class RemoteMemory {
       );
     }
     this.endpoint = endpoint;
-    this.hasAtomics = (blob[1] & HAS_ATOMICS) !== 0;
     this.length = blob.readDoubleLE(8);
     const at = HEAD_BYTES + endpoint.peerRail * KEY_BYTES;
+    this.hasAtomics = (blob.readUInt32LE(at + 12) & HAS_ATOMICS) !== 0;
     this.#remote = { addr: blob.readDoubleLE(at), rkey: blob.readUInt32LE(at + 8), length: this.length };
   }
 
@@ -166,7 +173,7 @@ export class RemoteMemory {
 
   // ---- atomics on 64-bit words ----
 
-  /** Adds; returns what was there. The offset is a multiple of 8. Throws MSG_UNSUPPORTED when the memory does not take atomics. */
+  /** Adds; returns what was there. The offset is a multiple of 8. Throws MSG_INVALID, PeerLost, MSG_TIMEOUT. */
   fetchAdd(offset: number, add: bigint, options?: CallOptions): Promise<bigint> {
     return this.#atomic(offset, { opcode: 'ATOMIC_FETCH_AND_ADD', add: BigInt.asUintN(64, add) }, options);
   }
@@ -204,22 +211,13 @@ export class RemoteMemory {
     }
   }
 
-  async #atomic(
-    offset: number,
-    operands: { opcode: 'ATOMIC_FETCH_AND_ADD'; add: bigint } | { opcode: 'ATOMIC_CMP_AND_SWP'; compare: bigint; swap: bigint },
-    options?: CallOptions,
-  ): Promise<bigint> {
+  async #atomic(offset: number, operands: AtomicOperands, options?: CallOptions): Promise<bigint> {
     this.#check(offset, WORD);
     const { endpoint } = this;
     const { worker } = endpoint;
     endpoint.check();
     if (offset % WORD !== 0) throw new MessagingError('MSG_INVALID', `an atomic works on 8 aligned bytes: got offset ${offset}`);
-    if (!this.hasAtomics) {
-      throw new MessagingError(
-        'MSG_UNSUPPORTED',
-        'this memory does not take atomics: its owner must allocate it with context.alloc',
-      );
-    }
+    if (!this.hasAtomics) return this.#ask(offset, operands, options);
     const { requests } = worker;
     const { atomicResults } = endpoint.port;
     const result = atomicResults.take();
@@ -257,5 +255,18 @@ export class RemoteMemory {
     } finally {
       atomicResults.give(result);
     }
+  }
+  /** An atomic that the owner's worker runs. */
+  async #ask(offset: number, operands: AtomicOperands, options?: CallOptions): Promise<bigint> {
+    const { endpoint } = this;
+    const { worker } = endpoint;
+    const index = worker.requests.begin(KIND_RMA, undefined);
+    worker.requests.endpoint[index] = endpoint.id;
+    worker.requests.length[index] = WORD;
+    const request = worker.requests.handle(index);
+    const pending = worker.own(request + 1);
+    endpoint.beginRemote(worker.atomics.start(endpoint, request, this.#remote.rkey, this.#remote.addr + offset, operands));
+    await pending.wait(options);
+    return worker.atomics.take(request);
   }
 }

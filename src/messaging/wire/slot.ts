@@ -33,6 +33,7 @@
  * | transfers | PING, PONG | keepalive | - | - | - |
  * | transfers | HELP, carry from the back | send request, board entry | fragment bytes | rkey | 0 address f64, 8 fragments u32 |
  * | transfers | HELPED, no more of it | board entry, fragments moved | status | - | - |
+ * | transfers | ATOMIC, ATOMIC_DONE | see rma/emulated-atomics.ts | | | |
  * | transfers | CLOSE, CLOSED | the sender of CLOSE sends no more; CLOSED answers it | - | - | - |
  */
 
@@ -66,6 +67,8 @@ export const CLOSE = 16;
 export const CLOSED = 17;
 export const HELP = 18;
 export const HELPED = 19;
+export const ATOMIC = 20;
+export const ATOMIC_DONE = 21;
 
 /** Flags of RTS: the sender's memory may be read. */
 export const RTS_GET = 1;
