@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { typescriptExecArgv } from '../src/cli/typescript.js';
+import { typescriptExecArgv } from '../src/launch/typescript/typescript.js';
 import { QP_STATES, QP_TYPES, type QpType, STATUS, transitionsOf } from '../src/verbs/index.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { typescriptExecArgv } from '../src/cli/typescript.js';
+import { typescriptExecArgv } from '../src/launch/typescript/typescript.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const WATCHDOG_MS = 120_000;
@@ -54,7 +54,7 @@ describe('examples', () => {
 
     it(`${folder} is started by the command in its README, which shows this output`, () => {
       assert.match(readme, new RegExp(`^node ${path} `, 'm'));
-      assert.match(readme, new RegExp(`^node --import \\./dist/src/cli/typescript-preload\\.js ${path} `, 'm'));
+      assert.match(readme, new RegExp(`^node --import verbena/typescript ${path} `, 'm'));
       const blocks = readme.split('```').filter((_, i) => i % 2 === 1);
       assert.match(blocks[1].trimStart(), prints);
     });

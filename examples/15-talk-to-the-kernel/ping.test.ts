@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { typescriptExecArgv } from '../../src/cli/typescript.js';
+import { typescriptExecArgv } from '../../src/launch/typescript/typescript.js';
 
 test('every ping comes back as it went', () => {
   const root = fileURLToPath(new URL('../../..', import.meta.url));

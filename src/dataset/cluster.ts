@@ -18,6 +18,7 @@ import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { readEnvironment } from '../launch/index.js';
 import { startJob } from '../launch/launcher/job.js';
+import { typescriptExecArgv } from '../launch/typescript/typescript.js';
 import { DatasetError } from './errors.js';
 import type { SessionOptions } from './options.js';
 import { openDatasets, type Session } from './session.js';
@@ -74,8 +75,7 @@ export async function cluster(options: ClusterOptions, script: string): Promise<
 
 /** Node's options for the ranks: those of this process, and where this Node cannot run TypeScript the hooks that `verbena exec` uses. */
 function execArgvFor(script: string): string[] {
-  const strips = Boolean((process.features as { typescript?: unknown }).typescript);
-  if (!/\.[cm]?ts$/.test(script) || strips || process.execArgv.some((one) => one.includes('typescript-preload')))
-    return process.execArgv;
-  return [...process.execArgv, '--import', new URL('../cli/typescript-preload.js', import.meta.url).href];
+  const hooks = typescriptExecArgv();
+  const given = hooks.length === 0 || process.execArgv.includes(hooks.at(-1) as string);
+  return given || !/\.[cm]?ts$/.test(script) ? process.execArgv : [...process.execArgv, ...hooks];
 }

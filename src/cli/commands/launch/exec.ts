@@ -2,8 +2,8 @@
 
 import { pathToFileURL } from 'node:url';
 import { readEnvironment } from '../../../launch/index.js';
+import { registerTypeScript } from '../../../launch/typescript/typescript.js';
 import { defineCommand } from '../../command.js';
-import { registerTypeScript } from '../../typescript.js';
 import { findScript } from './script.js';
 
 export const exec = defineCommand({

@@ -2,10 +2,10 @@
 
 import { constants } from 'node:os';
 import { startJob } from '../../../launch/launcher/job.js';
+import { SERVICE_VARIABLE } from '../../../launch/typescript/answer.js';
+import { serveStripper } from '../../../launch/typescript/service.js';
+import { typescriptExecArgv } from '../../../launch/typescript/typescript.js';
 import { defineCommand, UsageError } from '../../command.js';
-import { typescriptExecArgv } from '../../typescript.js';
-import { SERVICE_VARIABLE } from '../../typescript-answer.js';
-import { serveStripper } from '../../typescript-service.js';
 import { directoryOutput, prefixedOutput } from './output.js';
 import { forwarded, parseHosts, parseRestart, parseVariables, parseVirtualHosts, sizeOf } from './run-options.js';
 import { findScript } from './script.js';

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import type { LoadHook } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { SERVICE_VARIABLE, type StripAnswer } from './typescript-answer.js';
+import { SERVICE_VARIABLE, type StripAnswer } from './answer.js';
 
 function packageType(file: string): string | undefined {
   for (let dir = dirname(file); ; dir = dirname(dir)) {
@@ -31,11 +31,11 @@ function formatOf(file: string): 'module' | 'commonjs' {
 async function stripped(source: string, isModule: boolean): Promise<StripAnswer> {
   const service = process.env[SERVICE_VARIABLE];
   if (service !== undefined) {
-    const { askStripper } = await import('./typescript-service.js');
+    const { askStripper } = await import('./service.js');
     const answer = await askStripper(service, { source, isModule });
     if (answer) return answer;
   }
-  const { stripTypes } = await import('./typescript-strip.js');
+  const { stripTypes } = await import('./strip.js');
   return stripTypes(source, isModule);
 }
 

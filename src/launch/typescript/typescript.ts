@@ -22,10 +22,10 @@ let registered = false;
 export function registerTypeScript(): void {
   if (registered || stripsTypesNatively()) return;
   registered = true;
-  register('./typescript-hooks.js', import.meta.url);
+  register('./hooks.js', import.meta.url);
 }
 
 /** Node options under which a child process or worker thread runs .ts files; empty where Node needs none. */
 export function typescriptExecArgv(): string[] {
-  return stripsTypesNatively() ? [] : ['--import', new URL('./typescript-preload.js', import.meta.url).href];
+  return stripsTypesNatively() ? [] : ['--import', new URL('./preload.js', import.meta.url).href];
 }

@@ -27,7 +27,7 @@ const PROJECT = {
 
 describe("a user's TypeScript", () => {
   let dir: string;
-  const packageDir = fileURLToPath(new URL('../../..', import.meta.url));
+  const packageDir = fileURLToPath(new URL('../../../..', import.meta.url));
 
   before(() => {
     dir = mkdtempSync(join(tmpdir(), 'verbena-typescript-'));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { askStripper, type StripService, serveStripper } from './typescript-service.js';
+import { askStripper, type StripService, serveStripper } from './service.js';
 
 describe('the stripper of a launcher', () => {
   let service: StripService;

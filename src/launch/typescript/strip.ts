@@ -1,7 +1,7 @@
 /** The type stripper itself: swc's, which Node embeds as well. Importing this file takes 20 MB and a tenth of a second. */
 
 import { transformSync } from '@swc/wasm-typescript';
-import type { StripAnswer } from './typescript-answer.js';
+import type { StripAnswer } from './answer.js';
 
 /** Types become blanks, so that lines and columns stay true. */
 export function stripTypes(source: string, isModule: boolean): StripAnswer {

@@ -7,7 +7,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { connect, createServer } from 'node:net';
-import type { StripAnswer, StripQuestion } from './typescript-answer.js';
+import type { StripAnswer, StripQuestion } from './answer.js';
 
 const MAX_BYTES = 64 << 20;
 
@@ -30,7 +30,7 @@ export async function serveStripper(): Promise<StripService> {
       else chunks.push(chunk);
     });
     socket.on('end', async () => {
-      const { stripTypes } = await import('./typescript-strip.js');
+      const { stripTypes } = await import('./strip.js');
       const { source, isModule } = JSON.parse(Buffer.concat(chunks).toString()) as StripQuestion;
       socket.end(JSON.stringify(stripTypes(source, isModule)));
     });
