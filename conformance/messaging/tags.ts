@@ -43,9 +43,25 @@ export const tags: Chapter = {
     'the same when the receiver reads (rndv-get)': forced('rndv-get'),
     'the same when the sender writes (rndv-put)': forced('rndv-put'),
     'the same in fragments through the ring (rndv-am)': forced('rndv-am'),
+    'the same by eager-zcopy, on rings that the device writes': allSizes({ protocol: 'eager-zcopy', ring: 'immediate' }),
     'the same over three lanes (rndv-pipeline)': allSizes({ protocol: 'rndv-pipeline', lanes: 3, fragmentBytes: 65_536 }),
     'the same in event mode': allSizes({ mode: 'event' }),
     'the same in poll mode': allSizes({ mode: 'poll' }),
+
+    'an eager-zcopy send takes no copy at the sender, and is complete when its memory is free again': async (stage) => {
+      const { near, far, out } = await stage.pair({ protocol: 'eager-zcopy', ring: 'immediate' });
+      const data = pattern(5000, 9);
+      const into = new Uint8Array(5000);
+      const received = far.recv(1, into);
+      const handle = near.postSend(out, data, 1, 0);
+      assert.notEqual(handle, 0, 'it waits for the device');
+      await until(() => near.test(handle), 'the send', near, far);
+      data.fill(0);
+      await received;
+      assertBytes(into, pattern(5000, 9));
+      const mirror = Buffer.from(out.mirrorRegion?.bytes ?? []);
+      assert.equal(mirror.indexOf(pattern(5000, 9).subarray(0, 64)), -1, 'no copy of the payload in the bounce memory');
+    },
 
     'messages of one sender are matched in the order of sending, eager and rendezvous mixed': async (stage) => {
       const { near, far, out } = await stage.pair();

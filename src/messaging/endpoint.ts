@@ -88,6 +88,8 @@ export class Endpoint {
   /** Messages up to this size are eager; what is longer looks into `ranges`. */
   eagerMax = 0;
   ranges: readonly Range[] = [];
+  /** Eager messages from this size on are taken by the device from the user's memory. */
+  zeroCopyMin = Number.POSITIVE_INFINITY;
   /** For memory in pieces. */
   piecesEagerMax = 0;
   forced: ProtocolName | undefined;
@@ -127,6 +129,8 @@ export class Endpoint {
   smallPuts = 0;
   #flushRequest: PreparedSend | undefined;
   #flush: Flush | undefined;
+  /** The peer's rings. */
+  ringRemote: RemoteRegion = { addr: 0, length: 0, rkey: 0 };
   #mailbox: RemoteRegion = { addr: 0, length: 0, rkey: 0 };
   /** The peer said CLOSE: it takes nothing more. */
   closedByPeer = false;
@@ -173,6 +177,7 @@ export class Endpoint {
     this.messagesIn = new RingReader(ring.subarray(0, half), shape, !mapped);
     this.transfersIn = new RingReader(ring.subarray(half), shape, !mapped);
     const remote = { addr: hello.ringAddress, length: remoteBytes, rkey: hello.ringKey };
+    this.ringRemote = remote;
     const mailbox = { addr: hello.mailboxAddress, length: 64, rkey: hello.mailboxKey };
     this.#mailbox = mailbox;
     lane.wake = lane.qp.prepare({

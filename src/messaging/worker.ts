@@ -176,6 +176,8 @@ export class Worker {
     endpoint.ranges = selection.ranges;
     endpoint.forced = this.options.protocol;
     endpoint.eagerMax = lastEager(selection);
+    const zeroCopy = selection.ranges.find(({ protocol }) => protocol === 'eager-zcopy');
+    endpoint.zeroCopyMin = Math.max(zeroCopy?.fromBytes ?? Number.POSITIVE_INFINITY, INLINE_BYTES + 1);
     endpoint.piecesEagerMax = lastEager(inPieces);
   }
 

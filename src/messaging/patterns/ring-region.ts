@@ -216,8 +216,13 @@ export class RingWriter {
     return slot;
   }
 
-  /** Makes the reserved slot visible to the receiver. */
-  publish(slot: number): void {
+  /** Where the reserved bulk lies in the receiver's memory, from the start of what the prepared requests reach; immediate mode. */
+  get remoteBulkOffset(): number {
+    return (this.#posts?.offset ?? 0) + RING_HEAD_BYTES + this.slots * SLOT_BYTES + this.bulkOffset;
+  }
+
+  /** Makes the reserved slot visible to the receiver. @param withBulk false: its bulk was written there by another request before. */
+  publish(slot: number, withBulk = true): void {
     const position = this.position;
     const next = (position + 1) | 0;
     this.#ends[position & this.#mask] = this.#reservedHead;
@@ -229,9 +234,7 @@ export class RingWriter {
       return;
     }
     this.i32[slot + S_SEQUENCE] = next;
-    if (this.#reservedLength > 0) {
-      posts.bulk.post(posts.offset + RING_HEAD_BYTES + this.slots * SLOT_BYTES + this.bulkOffset, this.#reservedLength, 0);
-    }
+    if (this.#reservedLength > 0 && withBulk) posts.bulk.post(this.remoteBulkOffset, this.#reservedLength, 0);
     posts.slot.imm = posts.imm;
     posts.slot.post(posts.offset + RING_HEAD_BYTES + (position & this.#mask) * SLOT_BYTES, SLOT_BYTES, 0);
     posts.posted();

@@ -38,6 +38,7 @@ import {
 import type { Worker } from '../worker.js';
 import { ANY_SOURCE, PostedReceives, UnexpectedMessages } from './match-queue.js';
 import { UnexpectedStore } from './unexpected-store.js';
+import { ZeroCopyWrite } from './zero-copy-write.js';
 
 /** Flag of a send that was offered out of turn. */
 const PULLED = 1;
@@ -64,6 +65,7 @@ export class TagEngine {
   readonly #stuck = new Set<Endpoint>();
   /** What the announcement under way says. */
   readonly announcement: Announcement = new Announcement();
+  readonly #spareWrites: ZeroCopyWrite[] = [];
   /** Words 4 and on of an offer. */
   readonly #words = new Int32Array(8);
 
@@ -98,8 +100,14 @@ export class TagEngine {
     return index;
   }
 
-  /** An eager send that needs no request. False: it is not eager, or there is no room. */
+  /** An eager send that needs no request. False: it is not eager, the device is to take it from the user's memory, or there is no room. */
   #trySend(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): boolean {
+    const length = payload.length;
+    if (length >= endpoint.zeroCopyMin && payload.pieces === undefined) return false;
+    return this.#copyIn(endpoint, payload, context, lo, hi);
+  }
+
+  #copyIn(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): boolean {
     const length = payload.length;
     const ring = endpoint.messagesOut;
     let slot: number;
@@ -145,7 +153,9 @@ export class TagEngine {
         const lo = requests.tagLo[index];
         const hi = requests.tagHi[index];
         if (this.#trySend(endpoint, payload, context, lo, hi)) requests.complete(index);
-        else if (!this.#isRendezvous(endpoint, payload) || !this.#sendRts(endpoint, index, false)) break;
+        else if (!this.#isRendezvous(endpoint, payload)) {
+          if (!this.#sendZeroCopy(endpoint, index, payload)) break;
+        } else if (!this.#sendRts(endpoint, index, false)) break;
         sent++;
       }
       endpoint.pendingHead++;
@@ -158,6 +168,39 @@ export class TagEngine {
       endpoint.pendingHead = 0;
     }
     return sent;
+  }
+
+  /** An eager send whose payload the device takes from the user's memory. False: there is no room, or it is no such send. */
+  #sendZeroCopy(endpoint: Endpoint, index: number, payload: Payload): boolean {
+    const { length } = payload;
+    const requests = this.#requests;
+    if (length < endpoint.zeroCopyMin || payload.pieces !== undefined) return false;
+    const { rendezvous } = this.#worker;
+    if (!rendezvous.pin(endpoint, index, payload)) {
+      // Memory that cannot be registered is copied after all.
+      const isSent = this.#copyIn(endpoint, payload, requests.context[index], requests.tagLo[index], requests.tagHi[index]);
+      if (isSent) requests.complete(index);
+      return isSent;
+    }
+    const ring = endpoint.messagesOut;
+    const lane = endpoint.lanes[0];
+    const slot = lane.hasRoom ? ring.reserveBulk(length) : -1;
+    if (slot < 0) {
+      rendezvous.unpin(index);
+      return false;
+    }
+    const { i32 } = ring;
+    i32[slot + S_BULK] = ring.bulkOffset;
+    i32[slot + S_KIND] = EAGER | (requests.context[index] << 16);
+    i32[slot + S_TAG_LO] = requests.tagLo[index];
+    i32[slot + S_TAG_HI] = requests.tagHi[index];
+    i32[slot + S_LENGTH] = length;
+    const write = this.#spareWrites.pop() ?? new ZeroCopyWrite(this.#worker, this.#spareWrites);
+    write.prepare(endpoint, requests.handle(index), endpoint.ringRemote.addr + ring.remoteBulkOffset);
+    lane.submit(write);
+    // A write that failed at once has failed the request; the slot stays unused.
+    if (write.isPosted) ring.publish(slot, false);
+    return true;
   }
 
   #isRendezvous(endpoint: Endpoint, payload: Payload): boolean {
