@@ -335,6 +335,17 @@ static napi_value memory_view_js(napi_env env, napi_callback_info info) {
   return view_of(env, pointer_at(&c, 0), (size_t)number_at(&c, 1), (size_t)number_at(&c, 2));
 }
 
+/* viewAt(address, length): memory of this process that another thread owns; the caller keeps the owner's buffer alive. */
+static napi_value memory_view_at_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  napi_value out;
+  if (napi_create_external_arraybuffer(env, pointer_at(&c, 0), (size_t)number_at(&c, 1), NULL, NULL, &out) != napi_ok) {
+    napi_throw_error(env, "VERBENA_NATIVE", "this Node build cannot wrap memory in an ArrayBuffer");
+    return NULL;
+  }
+  return out;
+}
+
 /* Lets go of map's own reference; views keep the memory mapped as long as they live. */
 static napi_value memory_unmap_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
@@ -833,6 +844,7 @@ static napi_value init(napi_env env, napi_value exports) {
       {"release", memory_release_js},
       {"map", memory_map_js},
       {"view", memory_view_js},
+      {"viewAt", memory_view_at_js},
       {"unmap", memory_unmap_js},
       {"addressOf", address_of},
       {"isDetached", is_detached},

@@ -58,6 +58,8 @@ export interface Addon {
   map(fd: number, offset: number, length: number, writable: number): [mapping: Address, address: Address] | number;
   /** An ArrayBuffer over a part of a mapping; the mapping lives as long as any view. */
   view(mapping: Address, offset: number, length: number): ArrayBuffer;
+  /** An ArrayBuffer over memory of another thread of this process. The caller keeps the owner's buffer alive as long as this one is used. */
+  viewAt(address: Address, length: number): ArrayBuffer;
   unmap(mapping: Address): void;
   addressOf(buffer: ArrayBuffer | SharedArrayBuffer): Address;
   isDetached(buffer: ArrayBuffer): boolean;
