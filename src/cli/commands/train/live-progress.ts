@@ -52,7 +52,7 @@ export class LiveProgress {
     const rate = (report.step - this.#firstStep) / Math.max(0.1, seconds);
     const left = rate > 0 ? duration((report.steps - report.step) / rate) : '?';
     const filled = Math.round((BAR * report.step) / report.steps);
-    const bar = style.green('━'.repeat(filled)) + style.dim('━'.repeat(BAR - filled));
+    const bar = style.green('█'.repeat(filled)) + style.dim('░'.repeat(BAR - filled));
     const parts = [
       `${bar} epoch ${report.epoch + 1}`,
       `loss ${style.bold(report.loss.toFixed(4))}`,

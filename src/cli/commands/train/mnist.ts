@@ -266,6 +266,7 @@ export const mnist = defineCommand({
       aloneSamplesPerSecond: alone,
       scaling,
       meanStep: done.meanStep,
+      plan: done.plan,
       steps: done.steps,
       buckets: show.ready?.buckets,
       checkpoints: done.checkpoints,
