@@ -5,10 +5,10 @@ import { formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';
 import { summarize } from '../bench/statistics.js';
 import type { RankTask } from './rank-process.js';
-import { limit, openmpi, type Subject, verbena } from './subjects.js';
+import { gloo, limit, mpich, openmpi, type Subject, verbena } from './subjects.js';
 
 const LIMIT_MS = 95_000;
-const PEERS: readonly Subject[] = [openmpi, limit];
+const PEERS: readonly Subject[] = [openmpi, mpich, gloo, limit];
 
 type Collective = RankTask['collective'];
 
@@ -43,8 +43,9 @@ function benchCollective(collective: Collective, summary: string): Command {
     summary,
     description:
       'Processes of this host, f32, in place, the synchronous form. The systems take turns, a fresh start each round; the ratio is of medians of\n' +
-      "the rounds' medians, the peer's time over ours. --size is the whole vector, as nccl-tests counts. openmpi: MPI's own call. limit: a bare C program\n" +
-      'that averages its part of one shared mapping in place (all-reduce only). Results are checked before the timing; #wrong counts elements.',
+      "the rounds' medians, the peer's time over ours. --size is the whole vector, as nccl-tests counts. openmpi, mpich: MPI's own call. gloo: through\n" +
+      'PyTorch. limit: a bare C program that averages its part of one shared mapping in place (all-reduce only). Results are checked before the timing;\n' +
+      '#wrong counts elements.',
     options: {
       ranks: { type: 'integer', default: 2, min: 1, max: 64, summary: 'processes' },
       size: { type: 'size', default: 1 << 20, min: 4, max: 1 << 30, summary: 'bytes of the vector' },

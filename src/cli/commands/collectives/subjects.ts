@@ -1,4 +1,4 @@
-/** What the collective benchmarks measure: Verbena's processes, Open MPI, and the bare limit. Each round starts afresh. */
+/** What the collective benchmarks measure: Verbena's processes, Open MPI, MPICH, gloo, and the bare limit. Each round starts afresh. */
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -27,7 +27,6 @@ export interface Subject {
   round(task: Task, signal: AbortSignal): Promise<RoundResult>;
 }
 
-const LAUNCHER = 'mpirun';
 const PROCESS = fileURLToPath(new URL('./rank-process.js', import.meta.url));
 const PEERS = fileURLToPath(new URL('../../../../../bench/peers/', import.meta.url));
 
@@ -55,22 +54,81 @@ export const verbena: Subject = {
   },
 };
 
-export const openmpi: Subject = {
-  who: 'openmpi',
+/** Two implementations of MPI run the same C program. */
+function mpi(
+  who: string,
+  packages: string,
+  launch: readonly string[],
+  compilers: readonly string[],
+  flags: readonly string[],
+): Subject {
+  const launcher = () => launch.find((name) => findProgram(name));
+  const compiler = () => compilers.find((name) => findProgram(name));
+  return {
+    who,
+    unfit: () => undefined,
+    missing: () =>
+      existsSync(join(PEERS, 'collective-mpi.c')) && launcher() && compiler() ? undefined : `apt-get install ${packages} gcc`,
+    async round(task, signal) {
+      const program = compiled('collective-mpi', compiler() as string, ['-O2']);
+      const args = ['-n', String(task.size), ...flags, program];
+      args.push(task.collective, String(task.bytes), String(task.durationMs));
+      const env = { ...process.env, OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
+      const output = await outputOf(spawn(launcher() as string, args, { env, signal, killSignal: 'SIGKILL' }));
+      return { ...checked(output), what: ['mpirun', ...args.slice(0, 2 + flags.length)].join(' ') };
+    },
+  };
+}
+
+export const openmpi = mpi(
+  'openmpi',
+  'openmpi-bin libopenmpi-dev',
+  ['mpirun.openmpi', 'mpirun'],
+  ['mpicc.openmpi', 'mpicc'],
+  ['--bind-to', 'none', '--oversubscribe'],
+);
+
+export const mpich = mpi('mpich', 'mpich libmpich-dev', ['mpirun.mpich'], ['mpicc.mpich'], []);
+
+/** gloo has no command line of its own: PyTorch in the environment that setup:peers makes. */
+const PYTHON = join(PEERS, 'python', 'bin', 'python3');
+
+export const gloo: Subject = {
+  who: 'gloo',
   unfit: () => undefined,
   missing: () =>
-    existsSync(join(PEERS, 'collective-openmpi.c')) && findProgram('mpicc') && findProgram(LAUNCHER)
-      ? undefined
-      : 'apt-get install openmpi-bin libopenmpi-dev gcc',
+    existsSync(join(PEERS, 'collective-gloo.py')) && hasPyTorch() ? undefined : 'npm run setup:peers -- --with-pytorch',
   async round(task, signal) {
-    const program = compiled('collective-openmpi', 'mpicc', ['-O2']);
-    const args = ['-n', String(task.size), '--bind-to', 'none', '--oversubscribe', program];
-    args.push(task.collective, String(task.bytes), String(task.durationMs));
-    const env = { ...process.env, OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
-    const output = await outputOf(spawn(LAUNCHER, args, { env, signal, killSignal: 'SIGKILL' }));
-    return { times: numbers(output), what: `MPI, mpirun ${args.slice(0, 5).join(' ')}` };
+    const directory = mkdtempSync(join(tmpdir(), 'verbena-gloo-'));
+    const stop = new AbortController(); // a rank that fails must not leave the others waiting for it
+    const either = AbortSignal.any([signal, stop.signal]);
+    try {
+      const ranks = Array.from({ length: task.size }, (_, rank) => {
+        const place = [String(rank), String(task.size), join(directory, 'store')];
+        const args = [join(PEERS, 'collective-gloo.py'), ...place, task.collective, String(task.bytes), String(task.durationMs)];
+        const env = { ...process.env, GLOO_SOCKET_IFNAME: 'lo' };
+        return outputOf(spawn(PYTHON, args, { env, signal: either, killSignal: 'SIGKILL' }));
+      });
+      try {
+        const outputs = await Promise.all(ranks);
+        return { ...checked(outputs[0]), what: 'PyTorch, TCP on the loopback' };
+      } catch (error) {
+        stop.abort();
+        await Promise.allSettled(ranks);
+        throw error;
+      }
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
   },
 };
+
+let pytorch: boolean | undefined;
+
+function hasPyTorch(): boolean {
+  pytorch ??= existsSync(PYTHON) && spawnSync(PYTHON, ['-c', 'import torch.distributed']).status === 0;
+  return pytorch;
+}
 
 export const limit: Subject = {
   who: 'limit',
@@ -86,6 +144,12 @@ export const limit: Subject = {
     };
   },
 };
+
+/** A line with the wrong elements, then the times. */
+function checked(output: string): { readonly times: readonly number[]; readonly wrong: number } {
+  const [wrong, ...times] = output.trim().split('\n');
+  return { times: numbers(times.join('\n')), wrong: Number(wrong) };
+}
 
 function numbers(output: string): number[] {
   const times = output.trim().split('\n').map(Number);
@@ -115,7 +179,11 @@ function outputOf(child: ChildProcess): Promise<string> {
 /** Compiles a peer once per version of its source. */
 function compiled(name: string, compiler: string, flags: readonly string[]): string {
   const source = join(PEERS, `${name}.c`);
-  const hash = createHash('sha256').update(readFileSync(source)).update(flags.join(' ')).digest('hex').slice(0, 16);
+  const hash = createHash('sha256')
+    .update(readFileSync(source))
+    .update([compiler, ...flags].join(' '))
+    .digest('hex')
+    .slice(0, 16);
   const xdg = process.env['XDG_CACHE_HOME'];
   const folder = join(xdg && isAbsolute(xdg) ? xdg : join(homedir(), '.cache'), 'verbena');
   const program = join(folder, `${name}-${hash}`);
