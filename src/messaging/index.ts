@@ -7,6 +7,13 @@ export type { RegistrationCacheOptions } from './memory/registration-cache.js';
 export type { ContextOptions, WorkerOptions } from './options.js';
 export { type Data, Payload, payloadOf, type Strided } from './payload.js';
 export type { ProgressMode } from './progress/driver.js';
+export {
+  openProgressWorker,
+  ProgressEndpoint,
+  type ProgressMessage,
+  ProgressWorker,
+  type ProgressWorkerOptions,
+} from './progress/progress-worker.js';
 export { defaultCosts, LINK_COSTS } from './protocols/costs.js';
 export { type CandidateExplanation, type Explanation, explainSelection } from './protocols/explanation.js';
 export type { Abilities, CostLine, Costs, Protocol, ProtocolName } from './protocols/protocol.js';
