@@ -263,7 +263,8 @@ export class Engine {
         this.#early.delete(waiting ? message.job : '');
         break;
       }
-      default:
+      case 'leave':
+        this.#driver?.lost(from);
         break;
     }
   }
@@ -297,6 +298,7 @@ export class Engine {
     if (this.#closed) return;
     this.#closed = true;
     this.#stopListening();
+    if (!this.#driver) await this.#post.send(DRIVER, { type: 'leave' });
     this.#driver?.close();
     // Nobody lets go of memory that another rank still reads.
     try {

@@ -7,7 +7,7 @@ const GAP = 40;
 const LINE = 18;
 const HEAD = 28;
 
-function escape(text: string): string {
+function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }
 
@@ -39,7 +39,7 @@ export function drawPlan({ stages, shuffle, ranks }: PlanExplanation): string {
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${y}" viewBox="0 0 ${width} ${y}" font-family="system-ui, sans-serif" font-size="13">`,
     '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#567"/></marker></defs>',
     `<rect width="${width}" height="${y}" fill="#fff"/>`,
-    `<text x="${GAP}" y="28" font-weight="600">${stages.length} stages on ${ranks} ranks, shuffle ${escape(shuffle.name)}</text>`,
+    `<text x="${GAP}" y="28" font-weight="600">${stages.length} stages on ${ranks} ranks, shuffle ${escaped(shuffle.name)}</text>`,
   ];
   for (const stage of stages) {
     const to = at.get(stage.id) as { x: number; y: number; height: number };
@@ -49,7 +49,7 @@ export function drawPlan({ stages, shuffle, ranks }: PlanExplanation): string {
       const middle = (y1 + y2) / 2;
       out.push(
         `<path d="M${x1} ${y1} C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}" fill="none" stroke="#567" stroke-width="1.5" marker-end="url(#arrow)"/>`,
-        `<text x="${(x1 + x2) / 2 + 8}" y="${middle + 4}" fill="#567" font-size="11">${escape(shortened(words, 44))}</text>`,
+        `<text x="${(x1 + x2) / 2 + 8}" y="${middle + 4}" fill="#567" font-size="11">${escaped(shortened(words, 44))}</text>`,
       );
     }
     out.push(
@@ -58,7 +58,7 @@ export function drawPlan({ stages, shuffle, ranks }: PlanExplanation): string {
     );
     for (const [i, { name, words, isCached }] of stage.operators.entries()) {
       const text = `${name}${words === '' ? '' : ` (${words})`}${isCached ? ' cached' : ''}`;
-      out.push(`<text x="${to.x + 20}" y="${to.y + HEAD + 12 + i * LINE}">${escape(shortened(text, 42))}</text>`);
+      out.push(`<text x="${to.x + 20}" y="${to.y + HEAD + 12 + i * LINE}">${escaped(shortened(text, 42))}</text>`);
     }
   }
   return `${out.join('\n')}\n</svg>\n`;

@@ -79,6 +79,8 @@ interface StageState {
 
 const MOST_LOST_BLOCKS = 20;
 const LOOK_MS = 100;
+/** A task whose partition is cached waits so long for that rank, ms. */
+const CACHE_WAIT_MS = 1000;
 
 interface Job {
   readonly plan: StagePlan;
@@ -97,6 +99,8 @@ export class Driver {
   readonly #busy = new Map<number, TaskAt>();
   /** Where cached partitions are: node:partition to rank. */
   readonly #cached = new Map<string, number>();
+  /** Ranks that will not come back. */
+  readonly #gone = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(init: DriverInit) {
@@ -139,7 +143,7 @@ export class Driver {
       this.#jobs.set(plan.job, job);
       if (job.stages.at(-1)?.tasks.length === 0) this.#finish(job, undefined);
       else this.#pump();
-      this.#timer ??= setInterval(() => this.#speculate(), LOOK_MS);
+      this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
     });
   }
 
@@ -212,8 +216,10 @@ export class Driver {
     this.#pump();
   }
 
-  /** A rank died. */
+  /** A rank died, or has left. */
   lost(rank: number): void {
+    if (this.#gone.has(rank)) return;
+    this.#gone.add(rank);
     this.#busy.delete(rank);
     for (const [key, at] of this.#cached) if (at === rank) this.#cached.delete(key);
     for (const job of this.#jobs.values()) {
@@ -299,7 +305,7 @@ export class Driver {
     const shuffle = job.plan.shuffles.get(output)?.id ?? '';
     const statuses = state.tasks.map(({ status }) => status as MapStatus);
     for (let rank = 0; rank < this.#init.size; rank++) {
-      if (this.#init.isAlive(rank)) void this.#init.post.send(rank, { type: 'blocks', shuffle, statuses });
+      if (this.#isUsable(rank)) void this.#init.post.send(rank, { type: 'blocks', shuffle, statuses });
     }
   }
 
@@ -340,7 +346,7 @@ export class Driver {
   }
 
   #living(): number[] {
-    return Array.from({ length: this.#init.size }, (_, rank) => rank).filter((rank) => this.#init.isAlive(rank));
+    return Array.from({ length: this.#init.size }, (_, rank) => rank).filter((rank) => this.#isUsable(rank));
   }
 
   #idle(): number[] {
@@ -368,6 +374,7 @@ export class Driver {
           this.#start(job, state, partition, rank);
           return;
         }
+        if (preferred.length > 0 && this.#waitsForCache(state, partition)) continue;
         // A task that nobody has the data of comes before one that another rank waits to run.
         if (!fallback || (preferred.length === 0 && this.#preferred(job, fallback[0], fallback[1]).length > 0)) {
           fallback = [state, partition];
@@ -378,11 +385,29 @@ export class Driver {
     if (fallback) this.#start(job, fallback[0], fallback[1], rank);
   }
 
-  #preferred(job: Job, { stage }: StageState, partition: number): readonly number[] {
+  /** The rank that has a partition of the stage in its cache. */
+  #cachedAt({ stage }: StageState, partition: number): number | undefined {
     for (const node of stage.nodes) {
       const at = node.isCached ? this.#cached.get(`${node.id}:${partition}`) : undefined;
-      if (at !== undefined && this.#init.isAlive(at)) return [at];
+      if (at !== undefined && this.#isUsable(at)) return at;
     }
+    return undefined;
+  }
+
+  #waitsForCache(state: StageState, partition: number): boolean {
+    return (
+      this.#cachedAt(state, partition) !== undefined && performance.now() - (state.begun || performance.now()) < CACHE_WAIT_MS
+    );
+  }
+
+  #isUsable(rank: number): boolean {
+    return !this.#gone.has(rank) && this.#init.isAlive(rank);
+  }
+
+  #preferred(job: Job, state: StageState, partition: number): readonly number[] {
+    const cached = this.#cachedAt(state, partition);
+    if (cached !== undefined) return [cached];
+    const { stage } = state;
     const bytes = new Float64Array(this.#init.size);
     for (const input of stage.inputs) {
       for (const { status } of this.#stateOf(job, input).tasks) if (status) bytes[status.rank] += status.lengths[partition] ?? 0;
@@ -391,7 +416,7 @@ export class Driver {
     const total = bytes.reduce((sum, one) => sum + one, 0);
     // Where the blocks lie about evenly it does not matter who reads them.
     if (most > (total / this.#init.size) * 1.5 && this.#init.size > 1) return [bytes.indexOf(most)];
-    return stage.nodes[0].preferred(partition, this.#init.size).filter((rank) => this.#init.isAlive(rank));
+    return stage.nodes[0].preferred(partition, this.#init.size).filter((rank) => this.#isUsable(rank));
   }
 
   #start(job: Job, state: StageState, partition: number, rank: number): void {
@@ -419,6 +444,13 @@ export class Driver {
         setTimeout(() => this.#pump(), LOOK_MS);
       }
     });
+  }
+
+  /** What no message tells: ranks that left, tasks that have waited long enough for a cache, slow tasks. */
+  #look(): void {
+    for (let rank = 0; rank < this.#init.size; rank++) if (!this.#init.isAlive(rank)) this.lost(rank);
+    this.#pump();
+    this.#speculate();
   }
 
   /** Starts slow tasks a second time. */

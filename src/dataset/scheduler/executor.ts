@@ -127,7 +127,8 @@ export class Executor {
             `  here: ${plan.fingerprint}\n  driver: ${message.fingerprint}`,
         );
       }
-      const done = await this.#compute(job, plan.stages[at.stage], task);
+      // A function of the user that hangs keeps its promise, but not this rank.
+      const done = await Promise.race([this.#compute(job, plan.stages[at.stage], task), whenAborted(signal)]);
       return {
         type: 'done',
         at,
@@ -191,6 +192,14 @@ export class Executor {
       yield block;
     }
   }
+}
+
+/** Rejects when the signal is aborted. */
+function whenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
 }
 
 /** Partitions that this rank keeps. */

@@ -3,7 +3,7 @@
 import { deserialize, serialize } from 'node:v8';
 import type { Endpoint, Worker } from '../../messaging/index.js';
 import type { TaskStats } from '../plan/task.js';
-import type { MapPlace, MapStatus, ShuffleCounters } from '../shuffle/manager.js';
+import type { MapPlace, MapStatus } from '../shuffle/manager.js';
 
 /** Handler of the scheduler's messages; others of this layer follow it. */
 const HANDLER = 60_100;
@@ -64,7 +64,8 @@ export type Message =
       readonly additions: ReadonlyMap<number, unknown>;
       readonly report: JobReport | undefined;
     }
-  | { readonly type: 'counters'; readonly rank: number; readonly counters: ShuffleCounters; readonly peakMemory: number };
+  /** The sender takes no more tasks. */
+  | { readonly type: 'leave' };
 
 export interface StageReport {
   readonly stage: number;

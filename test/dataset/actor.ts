@@ -1,0 +1,24 @@
+/** The program of the ranks in these tests: its first argument names the scenario. What it finds it says in JSON lines, on the driver. */
+
+import { openDatasets, type Session, type SessionOptions } from '../../src/dataset/index.js';
+import { apiScenario } from './scenarios/api.js';
+import { columnsScenario } from './scenarios/columns.js';
+import { failuresScenario } from './scenarios/failures.js';
+import { killScenario } from './scenarios/kill.js';
+import { memoryScenario } from './scenarios/memory.js';
+
+const SCENARIOS: Readonly<Record<string, (data: Session, args: readonly string[]) => Promise<void>>> = {
+  api: apiScenario,
+  columns: columnsScenario,
+  failures: failuresScenario,
+  kill: killScenario,
+  memory: memoryScenario,
+};
+
+const [name, options, ...args] = process.argv.slice(2);
+const data = await openDatasets(JSON.parse(options) as SessionOptions);
+try {
+  await SCENARIOS[name](data, args);
+} finally {
+  await data.close();
+}

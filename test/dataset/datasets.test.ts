@@ -1,0 +1,36 @@
+/** Datasets on several ranks, with both shuffles, as a user starts them. */
+
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import { jobTest } from '../launch/job.js';
+import { chooseSeed } from '../processes/harness.js';
+import { runScenario } from './run-scenario.js';
+
+for (const shuffle of ['rdma', 'sort-tcp']) {
+  jobTest(`every operator on rows gives what plain JavaScript gives (${shuffle})`, (stage) =>
+    runScenario(stage, 'api', 2, { shuffle }),
+  );
+}
+
+jobTest('columns and records give what loops over the same arrays give', (stage) => runScenario(stage, 'columns', 2, {}));
+
+jobTest('errors name function, record and place; failed attempts leave no trace; slow tasks are run elsewhere', (stage) =>
+  runScenario(stage, 'failures', 3, { maxFailures: 3, speculationMs: 300 }),
+);
+
+jobTest('what does not fit in memory goes to disk', (stage) =>
+  runScenario(stage, 'memory', 2, { memoryBytes: 16 << 20, windowBytes: 2 << 20 }),
+);
+
+jobTest('workers killed at random moments of a sort and a join change nothing', async (stage) => {
+  const seed = chooseSeed();
+  console.log(`VERBENA_SEED=${seed}`);
+  await runScenario(stage, 'kill', 3, {}, [String(seed)]);
+});
+
+jobTest('cluster() makes a job of a plain script', async (stage) => {
+  const script = fileURLToPath(new URL('plain-script.js', import.meta.url));
+  const job = stage.start(process.execPath, [script, 'an argument']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
+  assert.equal(job.stdout, '142858 an argument on 2 ranks\n');
+});

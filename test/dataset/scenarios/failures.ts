@@ -1,0 +1,103 @@
+/** What users run into: functions that throw, inputs that are not there, plans that differ, slow tasks. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Session } from '../../../src/dataset/index.js';
+import { errorOf, say } from './say.js';
+
+export async function failuresScenario(data: Session, [folder]: readonly string[]): Promise<void> {
+  const path = join(folder, 'lines.txt');
+  const lines = Array.from({ length: 5000 }, (_, i) => (i === 3210 ? 'broken' : `${i}`));
+  if (data.isDriver) writeFileSync(path, `${lines.join('\n')}\n`);
+  await data.world.barrier();
+
+  const thrown = await errorOf(() =>
+    data
+      .textFile(path)
+      .map((line) => {
+        if (line === 'broken') throw new TypeError('cannot read this line');
+        return Number(line);
+      })
+      .reduce((a, b) => a + b),
+  );
+  assert.equal(thrown.code, 'DATASET_USER');
+  const byte = lines.slice(0, 3210).reduce((sum, line) => sum + line.length + 1, 0);
+  assert.ok(thrown.message.includes(`${path}, byte ${byte}: 'broken'`), `the record's place: ${thrown.message}`);
+  assert.match(thrown.message, /failed 3 times/);
+  assert.match(thrown.message, /given to map at .*failures\.(ts|js):\d+/);
+  assert.match(thrown.message, /TypeError: cannot read this line\n +at .*failures\.(ts|js):\d+/, 'the stack of the user');
+
+  const combined = await errorOf(() =>
+    data
+      .range(100)
+      .map((n): [number, number] => [n % 3, n])
+      .reduceByKey(() => {
+        throw new Error('no combining today');
+      })
+      .collect(),
+  );
+  assert.match(combined.message, /given to reduceByKey .*no combining today/s);
+
+  const missing = await errorOf(() => data.textFile(join(folder, 'nowhere.txt')).count());
+  assert.equal(missing.code, 'DATASET_INPUT');
+  assert.match(missing.message, /nowhere\.txt/);
+  const taken = await errorOf(() => data.range(3).saveAsText(folder));
+  assert.equal(taken.code, 'DATASET_OUTPUT');
+  assert.match(taken.message, /not empty/);
+  const bad = await errorOf(() => data.csv(path, { header: false, columns: ['a', 'b'] }).count());
+  assert.equal(bad.code, 'DATASET_SCHEMA');
+
+  // Ranks that build different plans.
+  const differ = await errorOf(() =>
+    (data.rank === 1
+      ? data
+          .range(10)
+          .map((n) => n)
+          .filter((n) => n > 1)
+      : data.range(10).map((n) => n)
+    ).collect(),
+  );
+  assert.equal(differ.code, data.size > 1 ? 'DATASET_PLAN' : 'none', differ.message);
+
+  // A failure that passes: the second attempt succeeds, and what the first added does not count.
+  const seen = data.accumulator('seen');
+  let isFirst = true;
+  const n = await data
+    .range(0, 1000, 1, 4)
+    .map((i) => {
+      seen.add(1);
+      if (isFirst && i % 250 === 249) {
+        isFirst = false;
+        throw new Error('once only');
+      }
+      return i;
+    })
+    .count();
+  assert.equal(n, 1000);
+  assert.equal(seen.value, 1000, 'failed attempts add nothing');
+
+  // The first attempt of one task hangs: another rank runs it too, and its result counts.
+  const slow = await data
+    .range(0, 8, 1, 8)
+    .mapPartitions(async function* (rows, partition) {
+      if (partition === 3 && isFirstHere(join(folder, 'stuck')))
+        await new Promise((resolve) => setTimeout(resolve, 60_000).unref());
+      yield* rows;
+    })
+    .collect();
+  assert.deepEqual(slow, [0, 1, 2, 3, 4, 5, 6, 7]);
+  assert.ok((data.lastReport?.stages[0].speculative ?? 0) >= 1, 'it was started twice');
+  assert.equal(await data.range(100).count(), 100, 'and the rank that hung takes tasks again');
+  say(data, 'passed', { report: data.lastReport });
+}
+
+/** True for the first caller of all ranks. */
+function isFirstHere(path: string): boolean {
+  try {
+    writeFileSync(path, '', { flag: 'wx' });
+    return true;
+  } catch {
+    return false;
+  }
+}
