@@ -238,6 +238,8 @@ static int translate(port *p, const struct ibv_wc *wc, record *out) {
     grh = q->type == IBV_QPT_UD; /* some devices say so of every receive on RoCE */
     out->source = grh ? wc->src_qp : q->destination;
   }
+  /* Some devices say of a receive what the sender is told; of a receive it can only mean that the target's memory was not to be touched. */
+  if (wc->status == IBV_WC_REM_ACCESS_ERR) out->status = IBV_WC_LOC_ACCESS_ERR;
   out->opcode = !failed && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? OP_RECV_WRITE : OP_RECV;
   if (failed) return 1;
   out->bytes = wc->byte_len;

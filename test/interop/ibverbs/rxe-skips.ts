@@ -31,4 +31,48 @@ export const RXE_SKIPS: readonly { readonly reason: string; readonly tests: read
     reason: 'rdma_rxe has no SQE state, and calls a bad local key LOC_QP_OP_ERR',
     tests: ['datagrams: a failed send stops the send queue alone: SQE, later sends flush, receives go on, RTS resumes'],
   },
+  {
+    reason: 'rdma_rxe has no SQE state, and calls a bad local key LOC_QP_OP_ERR',
+    tests: ['unreliable connections: a bad local key is LOC_PROT_ERR and leads to SQE, from where RTS resumes'],
+  },
+  {
+    reason: 'rdma_rxe sends multicast to the wire only: members on the sending host hear nothing',
+    tests: [
+      'datagrams: a multicast datagram reaches every member of the group once, on every device, and nobody else',
+      'datagrams: groups are apart, a queue pair can be in several, and closing it leaves them',
+    ],
+  },
+  {
+    reason: 'rdma_rxe calls a bad local key LOC_QP_OP_ERR, and checks a range only as far as a message goes',
+    tests: [
+      'statuses: LOC_PROT_ERR: a key that nobody has in the list of a SEND, WRITE or READ',
+      'statuses: LOC_PROT_ERR: a length beyond the end in the list of a SEND, WRITE or READ',
+      'statuses: LOC_PROT_ERR: a key of another protection domain in the list of a SEND, WRITE or READ',
+      'statuses: LOC_PROT_ERR: a deregistered key in the list of a SEND, WRITE or READ',
+      'statuses: a receive request with a key that nobody has is refused at once, or is LOC_PROT_ERR when its message comes',
+      'statuses: a receive request with a range beyond the end is refused at once, or is LOC_PROT_ERR when its message comes',
+      'statuses: a receive request with a range before the start is refused at once, or is LOC_PROT_ERR when its message comes',
+      'statuses: a receive request with a length beyond the end is refused at once, or is LOC_PROT_ERR when its message comes',
+      'statuses: a receive request with a key of another protection domain is refused at once, or is LOC_PROT_ERR when its message comes',
+      'statuses: a receive request with a deregistered key is refused at once, or is LOC_PROT_ERR when its message comes',
+      'statuses: REM_OP_ERR: the region of a receive request was deregistered; LOC_PROT_ERR for the receiver',
+      'statuses: a receive into memory without the right of local write is refused at once, or when its message comes',
+    ],
+  },
+  {
+    reason: 'rdma_rxe carries out an atomic before it looks whether its result may be stored',
+    tests: ['statuses: a READ or an atomic into memory without the right of local write is LOC_PROT_ERR or LOC_ACCESS_ERR'],
+  },
+  {
+    reason: 'rdma_rxe answers a message that is too long with REM_OP_ERR',
+    tests: ['statuses: a message longer than the receive buffer: LOC_LEN_ERR there, REM_INV_REQ_ERR here, both in ERR'],
+  },
+  {
+    reason: 'rdma_rxe looks for a receive request before it looks at the key',
+    tests: ['statuses: REM_ACCESS_ERR: RDMA_WRITE_WITH_IMM on a region without remoteWrite'],
+  },
+  {
+    reason: 'rdma_rxe raises no event when it refuses a request',
+    tests: ['events: an access violation is QP_ACCESS_ERR at the target, with the queue pair and words'],
+  },
 ];

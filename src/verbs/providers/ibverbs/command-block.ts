@@ -94,6 +94,16 @@ export class CommandBlock {
     return head[ERRNO];
   }
 
+  /** Posts the one command that stands at the start of the block, of this many bytes. */
+  flushOne(bytes: number): number {
+    const { head } = this;
+    this.words[LENGTH] = bytes;
+    head[COMMANDS] = bytes;
+    head[ERRNO] = 0;
+    this.run();
+    return head[ERRNO];
+  }
+
   /** Forgets what was written and not flushed. */
   discard(): void {
     this.used = 0;

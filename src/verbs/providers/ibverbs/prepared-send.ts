@@ -107,37 +107,38 @@ export class IbverbsPreparedSend implements PreparedSend {
     if (length > this.inlineLimit || length > this.datagramLimit) this.tooLong(length);
     this.qp.assertSends(0);
     const { words: w, doubles } = this;
-    const at = this.block.next;
     let { flags } = this;
     if (this.every > 0 && ++this.sinceSignal >= this.every) {
       this.sinceSignal = 0;
       flags |= SIGNALED;
     }
-    w[at + KIND] = COMMAND_SEND;
-    w[at + OBJECT] = this.object;
-    doubles[(at + ID) >> 1] = id;
-    w[at + SGES] = 1;
-    w[at + INLINE] = -1;
-    w[at + OPCODE] = this.opcode;
-    w[at + FLAGS] = flags;
-    doubles[(at + REMOTE) >> 1] = this.remoteAddr + remoteOffset;
-    w[at + KEY] = this.rkey;
-    w[at + IMMEDIATE] = this.imm;
+    // Nothing waits in the block between two calls, so the command is the first.
+    w[KIND] = COMMAND_SEND;
+    w[OBJECT] = this.object;
+    doubles[ID >> 1] = id;
+    w[SGES] = 1;
+    w[INLINE] = -1;
+    w[OPCODE] = this.opcode;
+    w[FLAGS] = flags;
+    doubles[REMOTE >> 1] = this.remoteAddr + remoteOffset;
+    w[KEY] = this.rkey;
+    w[IMMEDIATE] = this.imm;
     if (this.isAtomic) {
-      w[at + SWAP] = this.isAdd ? this.addLo : this.swapLo;
-      w[at + SWAP + 1] = this.isAdd ? this.addHi : this.swapHi;
-      w[at + COMPARE] = this.compareLo;
-      w[at + COMPARE + 1] = this.compareHi;
+      w[SWAP] = this.isAdd ? this.addLo : this.swapLo;
+      w[SWAP + 1] = this.isAdd ? this.addHi : this.swapHi;
+      w[COMPARE] = this.compareLo;
+      w[COMPARE + 1] = this.compareHi;
     }
-    w[at + HANDLE] = this.handle;
-    w[at + PEER] = this.peer;
-    w[at + PEER_KEY] = this.peerKey;
-    const to = at + SEND_WORDS;
-    doubles[to >> 1] = this.localAddr + offset;
-    w[to + 2] = length;
-    w[to + 3] = this.lkey;
-    this.block.close(SEND_WORDS + SGE_WORDS);
-    this.qp.flush(0);
+    if (this.handle !== 0) {
+      w[HANDLE] = this.handle;
+      w[PEER] = this.peer;
+      w[PEER_KEY] = this.peerKey;
+    }
+    doubles[SEND_WORDS >> 1] = this.localAddr + offset;
+    w[SEND_WORDS + 2] = length;
+    w[SEND_WORDS + 3] = this.lkey;
+    const errno = this.block.flushOne(4 * (SEND_WORDS + SGE_WORDS));
+    if (errno !== 0) this.qp.refused(errno, 0);
   }
 
   private outside(offset: number, length: number): never {

@@ -400,9 +400,13 @@ export class IbverbsQueuePair extends QueuePair {
   }
 
   /** Posts what was written; the first of it is request `first` of the chain. */
-  flush(first: number): void {
+  private flush(first: number): void {
     const errno = this.block.flush();
-    if (errno === 0) return;
+    if (errno !== 0) this.refused(errno, first);
+  }
+
+  /** The device took only some of the requests. */
+  refused(errno: number, first: number): never {
     const badIndex = first + this.block.taken;
     if (errno === ENOMEM) {
       throw new VerbsError('VERBS_QUEUE_FULL', `the send queue holds ${this.maxSendWr} requests: wait for a completion`, {
