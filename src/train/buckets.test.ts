@@ -37,9 +37,14 @@ test('a high fixed cost speaks against many buckets', () => {
   assert.ok(plan.candidates.length > 1);
 });
 
+test('without a core to spare nothing can be hidden, and one bucket is best', () => {
+  const cost = (bytes: number) => 0.01 + bytes / 2e6;
+  assert.equal(planBuckets(RANGES, cost, { spareCore: false }).buckets.length, 1);
+});
+
 test('a given size is used as it is', () => {
-  assert.equal(planBuckets(RANGES, () => 5, 1_000_000).buckets.length, 4);
-  assert.throws(() => planBuckets(RANGES, () => 5, 0), RangeError);
+  assert.equal(planBuckets(RANGES, () => 5, { bucketBytes: 1_000_000 }).buckets.length, 4);
+  assert.throws(() => planBuckets(RANGES, () => 5, { bucketBytes: 0 }), RangeError);
 });
 
 test('ranges in another order are refused', () => {

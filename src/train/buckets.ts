@@ -8,6 +8,8 @@
  *   buckets                  [== bucket 0 ==]   (bucket 0 = layers 5, 3)   [= bucket 1 =]
  *                                                                     └─ exposed: what is left after backward
  *
+ * On a machine whose cores all compute, the exchange takes from backward what it hides behind it, and one bucket is best.
+ *
  * The plan tries sizes, walks through one step with each, and takes the one that leaves the least exposed. It is a pure function of times and
  * costs, so ranks that agree on these agree on the plan.
  */
@@ -61,8 +63,17 @@ export function cutBuckets(ranges: readonly Pick<ReadyRange, 'from' | 'to'>[], b
   return buckets;
 }
 
-/** What the exchange leaves exposed after backward, ms. All buckets but the last travel in the background, one after the other. */
-function exposedMs(ranges: readonly ReadyRange[], buckets: readonly Bucket[], costMs: (bytes: number) => number): number {
+/**
+ * What the exchange adds to the step, ms. All buckets but the last travel in the background, one after the other. Without a core to spare there is no background: what
+ * the exchange computes, backward waits for.
+ */
+function exposedMs(
+  ranges: readonly ReadyRange[],
+  buckets: readonly Bucket[],
+  costMs: (bytes: number) => number,
+  spareCore: boolean,
+): number {
+  if (!spareCore) return buckets.reduce((sum, { from, to }, i) => sum + costMs(4 * (to - from)) + (i > 0 ? HAND_OVER_MS : 0), 0);
   const end = ranges[ranges.length - 1].readyMs;
   const readyAt = new Map(ranges.map(({ from, readyMs }) => [from, readyMs]));
   let free = 0;
@@ -75,12 +86,24 @@ function exposedMs(ranges: readonly ReadyRange[], buckets: readonly Bucket[], co
   return free - end;
 }
 
-/** The plan for one step. `costMs`: time of exchanging a bucket of so many bytes. `bucketBytes`: use this size; default: the best one. */
-export function planBuckets(ranges: readonly ReadyRange[], costMs: (bytes: number) => number, bucketBytes?: number): BucketPlan {
+export interface BucketOptions {
+  /** Use this size; above 0. Default: the best one. */
+  readonly bucketBytes?: number | undefined;
+  /** Whether a core is free for the exchange while backward computes. Default: true. */
+  readonly spareCore?: boolean;
+}
+
+/** The plan for one step. `costMs`: time of exchanging a bucket of so many bytes. */
+export function planBuckets(
+  ranges: readonly ReadyRange[],
+  costMs: (bytes: number) => number,
+  options: BucketOptions = {},
+): BucketPlan {
+  const { bucketBytes, spareCore = true } = options;
   if (ranges.length === 0) return { buckets: [], bucketBytes: bucketBytes ?? Number.POSITIVE_INFINITY, candidates: [] };
   const candidates: BucketCandidate[] = (bucketBytes === undefined ? SIZES : [bucketBytes]).map((size) => {
     const buckets = cutBuckets(ranges, size);
-    return { bucketBytes: size, buckets: buckets.length, exposedMs: exposedMs(ranges, buckets, costMs) };
+    return { bucketBytes: size, buckets: buckets.length, exposedMs: exposedMs(ranges, buckets, costMs, spareCore) };
   });
   // Of equally good ones the one with the fewest buckets.
   const best = candidates.reduce((a, b) => (b.exposedMs <= a.exposedMs + 1e-6 ? b : a));

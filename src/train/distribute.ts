@@ -14,6 +14,7 @@
  * After a loss `recover` makes a communicator of those who are left. A step counts as done when the optimizer has run; a rank that was cut off in
  * the middle of the last exchange takes the state of one that was not, so a gradient is applied once everywhere or nowhere.
  */
+import { availableParallelism } from 'node:os';
 import { CollectiveError, Communicator } from '../collectives/index.js';
 import type { World } from '../launch/index.js';
 import { clipByGlobalNorm, type Loss, type Model, type Optimizer, sizeOf } from '../nn/index.js';
@@ -229,7 +230,8 @@ export class Distributed {
     const readyMs = Float64Array.from(this.#readyMs);
     await communicator.allreduce(readyMs, 'max');
     const ranges = this.#ready.map((range, i) => ({ ...range, readyMs: readyMs[i] }));
-    this.#plan = planBuckets(ranges, allreduceCost(communicator), this.#options.bucketBytes);
+    const spareCore = availableParallelism() > communicator.size;
+    this.#plan = planBuckets(ranges, allreduceCost(communicator), { bucketBytes: this.#options.bucketBytes, spareCore });
     const { model, optimizer } = this;
     const { parameters, gradients, ranges: tensors } = model;
     const { device, exchange = allReduceExchange(), shards } = this.#options;

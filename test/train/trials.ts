@@ -5,7 +5,7 @@ import { runRanks } from '../collectives/ranks.js';
 
 export interface Trial {
   /** Default 'plain'. */
-  readonly model?: 'plain' | 'rich';
+  readonly model?: 'plain' | 'rich' | 'heavy';
   /** Default 'sgd'. */
   readonly optimizer?: 'sgd' | 'adam';
   readonly momentum?: number;
@@ -33,6 +33,8 @@ export interface Outcome {
   readonly samples: number;
   readonly buckets: number;
   readonly bytes: number;
+  /** Of the average step, ms of the exchange that ran behind backward. */
+  readonly hiddenMs: number;
   readonly accuracy: number;
   readonly counted: number;
   readonly losses: readonly number[];
