@@ -22,13 +22,13 @@ const missing = ensureCommands({
 });
 
 const peers = join(root, 'bench', 'peers');
-if (!existsSync(join(peers, 'node_modules', 'zeromq'))) {
+if (['zeromq', '@grpc/grpc-js'].some((name) => !existsSync(join(peers, 'node_modules', name)))) {
   process.stderr.write('installing the npm peers into bench/peers ...\n');
   const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: peers,
     stdio: ['ignore', 2, 2],
   });
-  if (status !== 0) missing.push('zeromq (npm ci in bench/peers failed)');
+  if (status !== 0) missing.push('zeromq, @grpc/grpc-js (npm ci in bench/peers failed)');
 }
 
 if (process.argv.includes('--with-pytorch')) {

@@ -5,7 +5,7 @@ import { type CpuPair, measuringPair, parseCpuList } from '../../cpus.js';
 import { significant } from '../../size.js';
 import { alternate } from '../bench/alternate.js';
 import { MEMORIES, METRICS } from '../bench/case.js';
-import { tcp, unix, zeromq } from '../bench/peers/node-messages.js';
+import { grpc, tcp, unix, zeromq } from '../bench/peers/node-messages.js';
 import { openmpi } from '../bench/peers/openmpi.js';
 import { ucx } from '../bench/peers/ucx.js';
 import { type BenchDocument, benchDocument, benchText } from '../bench/report.js';
@@ -13,7 +13,7 @@ import type { Missing, Subject } from '../bench/subject.js';
 import { APIS, MESSAGING_OPS, type MessagingCase, type MessagingOp, peerCase } from './messaging-case.js';
 import { messagingSubject, openMessagingPair } from './messaging-subject.js';
 
-const PEERS: readonly Subject[] = [ucx, openmpi, zeromq, tcp, unix];
+const PEERS: readonly Subject[] = [ucx, openmpi, zeromq, grpc, tcp, unix];
 const BUDGET_MS = 85_000;
 const ROUND_OVERHEAD_MS = 500;
 const IDLE_MS = 2000;

@@ -1,5 +1,5 @@
 /**
- * One side of a message system of Node: `tcp`, `unix`, `zeromq` as a process of its own; `messageport` holds both sides, two threads of one
+ * One side of a message system of Node: `tcp`, `unix`, `zeromq`, `grpc` as a process of its own; `messageport` holds both sides, two threads of one
  * process, and the responder is the worker (the second half of this file).
  */
 
@@ -8,6 +8,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { isMainThread, type MessagePort, parentPort, Worker } from 'node:worker_threads';
 import type { BenchCase } from '../case.js';
 import { serve } from '../child-program.js';
+import { callGrpc, serveGrpc } from './grpc-pipe.js';
 import { checkPayload, initiate, type Pipe, respond } from './pipe.js';
 
 const ignore = () => {};
@@ -75,11 +76,11 @@ function zeroMqPipe(socket: ZeroMqPair): Pipe {
 }
 
 interface StartOptions {
-  readonly kind: 'tcp' | 'unix' | 'zeromq' | 'messageport';
+  readonly kind: 'tcp' | 'unix' | 'zeromq' | 'grpc' | 'messageport';
   readonly bench: BenchCase;
   /** Path of the socket, or of its file for zeromq. */
   readonly path: string;
-  /** The package.json beside which zeromq is installed. */
+  /** The package.json beside which zeromq and gRPC are installed. */
   readonly packages: string;
 }
 
@@ -94,6 +95,7 @@ async function listen(options: StartOptions): Promise<string | number> {
     respond(zeroMqPipe(socket), bench);
     return options.path;
   }
+  if (options.kind === 'grpc') return serveGrpc(options.packages, (served) => respond(served, bench));
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => respond(streamPipe(socket, bench.size), bench));
     server.on('error', reject);
@@ -121,6 +123,10 @@ async function join(options: StartOptions & { address: string | number }): Promi
     const socket = zeroMqSocket(options.packages);
     socket.connect(`ipc://${options.address}`);
     pipe = zeroMqPipe(socket);
+    return;
+  }
+  if (options.kind === 'grpc') {
+    pipe = callGrpc(options.packages, Number(options.address));
     return;
   }
   const socket = typeof options.address === 'number' ? connect(options.address, '127.0.0.1') : connect(options.address);

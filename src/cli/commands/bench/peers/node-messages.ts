@@ -1,6 +1,6 @@
 /**
  * Message systems that a Node program would use instead: TCP and unix sockets of `node:net`, MessagePort between worker threads, ZeroMQ
- * over ipc. They know only messages, so a WRITE is compared with a message of the same size.
+ * over ipc, gRPC. They know only messages, so a WRITE is compared with a message of the same size.
  */
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -18,12 +18,16 @@ const PROGRAM = new URL('./message-process.js', import.meta.url);
 /** Peers from npm are no dependency of the product: they live beside this file, put there by `npm run setup:peers`. */
 const PACKAGES = fileURLToPath(new URL('../../../../../../bench/peers/package.json', import.meta.url));
 
-type Kind = 'tcp' | 'unix' | 'zeromq' | 'messageport';
+type Kind = 'tcp' | 'unix' | 'zeromq' | 'grpc' | 'messageport';
+
+/** Those that come from npm. */
+const PACKAGE: Partial<Readonly<Record<Kind, string>>> = { zeromq: 'zeromq', grpc: '@grpc/grpc-js' };
 
 const WHAT: Readonly<Record<Kind, string>> = {
   tcp: 'node:net over TCP on loopback, no delay',
   unix: 'node:net over a unix socket',
   zeromq: 'npm zeromq, PAIR sockets over ipc',
+  grpc: 'npm @grpc/grpc-js, one call that streams both ways over TCP on loopback',
   messageport: 'worker_threads, postMessage of a Uint8Array',
 };
 
@@ -68,11 +72,11 @@ class MessageSession implements Session {
   }
 }
 
-async function missingZeroMq(): Promise<Missing | undefined> {
-  const missing = { reason: 'the npm package zeromq is not installed for benchmarks', install: 'npm run setup:peers' };
+async function missingPackage(name: string): Promise<Missing | undefined> {
+  const missing = { reason: `the npm package ${name} is not installed for benchmarks`, install: 'npm run setup:peers' };
   if (!existsSync(PACKAGES)) return missing;
   try {
-    createRequire(PACKAGES).resolve('zeromq');
+    createRequire(PACKAGES).resolve(name);
     return undefined;
   } catch {
     return missing;
@@ -84,7 +88,10 @@ function messageSubject(kind: Kind): Subject {
     who: kind,
     unfit: (bench) =>
       bench.op === 'send' || bench.op === 'write' ? undefined : `${kind} has messages only, nothing like ${bench.op}`,
-    missing: async () => (kind === 'zeromq' ? missingZeroMq() : undefined),
+    missing: async () => {
+      const name = PACKAGE[kind];
+      return name === undefined ? undefined : missingPackage(name);
+    },
     async start(bench: BenchCase, cpus: CpuPair, signal: AbortSignal): Promise<Session> {
       const folder = mkdtempSync(join(tmpdir(), 'verbena-bench-'));
       const options = { kind, bench, path: join(folder, 'socket'), packages: PACKAGES };
@@ -112,4 +119,5 @@ function messageSubject(kind: Kind): Subject {
 export const tcp = messageSubject('tcp');
 export const unix = messageSubject('unix');
 export const zeromq = messageSubject('zeromq');
+export const grpc = messageSubject('grpc');
 export const messageport = messageSubject('messageport');
