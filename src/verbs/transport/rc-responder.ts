@@ -148,7 +148,7 @@ export class RcResponder {
     this.pendingResources = s.number(this.pendingResources);
     const resources = s.number(this.resources.length);
     while (this.resources.length < resources) this.resources.push(new Resource());
-    this.resources.length = resources;
+    if (this.resources.length > resources) this.resources.length = resources;
     for (let i = 0; i < resources; i++) this.resources[i].copyState(s);
     this.inbound.copyState(s);
   }

@@ -96,6 +96,9 @@ export abstract class DataPath {
   /** A packet of connection management, in slot `i` of the batch. */
   protected abstract managed(i: number, packet: Packet): void;
 
+  /** Sets `nowNs`. */
+  protected abstract readClock(): void;
+
   /** Tells the program something. */
   abstract notice(notice: Notice): void;
 
@@ -111,6 +114,7 @@ export abstract class DataPath {
     this.addon.datagramReceive();
     this.counters.systemCalls++;
     const count = command[4];
+    if (count > 0) this.readClock();
     if (count >= this.rxRoom) this.rxRoom = MESSAGES;
     else if (count < FEW_MESSAGES) this.rxRoom = FEW_MESSAGES;
     for (let i = 0; i < count; i++) this.arrived(i);
@@ -355,6 +359,7 @@ export abstract class DataPath {
   }
 
   protected stopOverrun(): void {
+    if (this.overrunQueues.length === 0) return;
     for (let cq = this.overrunQueues.pop(); cq; cq = this.overrunQueues.pop()) {
       const words = `a completion queue of ${cq.depth} entries overran: poll more often or make it deeper`;
       this.notice({ kind: 'event', type: 'CQ_ERR', words });

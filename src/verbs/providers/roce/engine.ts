@@ -60,7 +60,7 @@ export class Engine extends DataPath implements CmHost {
     let idleSince = 0;
     while (!this.isClosing && !this.board.isStopped) {
       if (this.lent !== undefined) this.watchBorrower(this.lent);
-      this.nowNs = now();
+      this.readClock();
       let isBusy = this.board.takeCommand() && this.serve();
       if (this.lent !== undefined) continue;
       if (this.mayHavePackets && this.receive() > 0) isBusy = true;
@@ -86,6 +86,10 @@ export class Engine extends DataPath implements CmHost {
         idleSince = 0;
       }
     }
+  }
+
+  protected readClock(): void {
+    this.nowNs = now();
   }
 
   private sleep(): void {

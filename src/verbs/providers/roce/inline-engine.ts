@@ -22,6 +22,9 @@ import type { SharedReceiveMemory } from './shared-receive-memory.js';
 /** Packets of a turn that are answered at the next one. */
 const FEW = 2;
 
+/** Timers are looked at after so many polls that found nothing: reading the clock takes as long as half a poll. */
+const POLLS_PER_LOOK = 16;
+
 /** What a device has: the engine works on the same. */
 export interface DeviceObjects {
   readonly regions: readonly RegionRecord[];
@@ -46,6 +49,8 @@ export class InlineEngine extends DataPath {
   /** Queue pairs that changed in this turn: the first `touchedCount`. */
   private readonly touched: EngineQueuePair[] = [];
   private touchedCount = 0;
+  /** Polls in a row that found no packet. */
+  private idlePolls = 0;
   /** From this thread's clock to the engine's. */
   private offsetNs = 0;
 
@@ -79,17 +84,26 @@ export class InlineEngine extends DataPath {
 
   /** The program polls. */
   poll(): void {
-    this.nowNs = now() + this.offsetNs;
     if (this.hasReady) this.transmit();
     const packets = this.receive();
-    if (this.timers.nextTime <= this.nowNs) this.tick();
     if (packets > FEW) this.transmit();
+    if (packets === 0 && ++this.idlePolls >= POLLS_PER_LOOK) this.lookAtTimers();
     if (this.touchedCount > 0) this.finish();
+  }
+
+  private lookAtTimers(): void {
+    this.idlePolls = 0;
+    this.readClock();
+    this.tick();
+  }
+
+  protected readClock(): void {
+    this.nowNs = now() + this.offsetNs;
   }
 
   /** The program has posted to the queue pair of a slot. */
   rung(slot: number): void {
-    this.nowNs = now() + this.offsetNs;
+    this.readClock();
     this.bySlot[slot]?.rung();
     this.transmit();
     this.finish();
