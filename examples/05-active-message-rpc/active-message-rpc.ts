@@ -2,7 +2,7 @@
 
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { openContext } from '../../src/messaging/index.js';
+import { openContext } from 'verbena/messaging';
 
 const ASK = 1;
 const ANSWER = 2;

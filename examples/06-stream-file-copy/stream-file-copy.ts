@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { fileURLToPath } from 'node:url';
-import { openContext } from '../../src/messaging/index.js';
+import { openContext } from 'verbena/messaging';
 
 const [, , name = `file-copy-${process.pid}`, target] = process.argv;
 
