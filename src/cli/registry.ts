@@ -16,6 +16,7 @@ const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {
   explain: async () => (await import('./commands/collectives/explain.js')).explain,
   draw: async () => (await import('./commands/collectives/draw.js')).draw,
   plan: async () => (await import('./commands/plan/plan.js')).planCommand,
+  sort: async () => (await import('./commands/dataset/sort.js')).sort,
 };
 
 export function commandNames(): string[] {

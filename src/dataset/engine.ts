@@ -16,7 +16,7 @@ import type { Settings } from './options.js';
 import type { PlanNode, Preparation } from './plan/node.js';
 import { planStages, type StagePlan } from './plan/stages.js';
 import type { Batch, Task } from './plan/task.js';
-import { Driver } from './scheduler/driver.js';
+import { Driver, type Progress } from './scheduler/driver.js';
 import { Executor, PartitionCache } from './scheduler/executor.js';
 import { errorOf } from './scheduler/failure.js';
 import { type JobReport, type Message, Post } from './scheduler/protocol.js';
@@ -47,6 +47,8 @@ export class Engine {
   readonly disk: SpillDirectory;
   readonly counters: ShuffleCounters;
   readonly accumulators: Accumulator<unknown>[] = [];
+  /** Called on the driver when a task is done. */
+  readonly listeners = new Set<(progress: Progress) => void>();
   readonly choice: ShuffleChoice;
   readonly pool: SegmentPool;
   readonly #post: Post;
@@ -113,6 +115,9 @@ export class Engine {
         speculationFactor: settings.speculationFactor,
         speculationMs: settings.speculationMs,
         isAlive: (rank) => rank === world.rank || world.liveness.stateOf(rank) === 'running',
+        progress: (progress) => {
+          for (const listener of this.listeners) listener(progress);
+        },
         merge: (id, a, b) => this.accumulators[id].merge(a, b),
       });
     }

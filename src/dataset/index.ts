@@ -11,6 +11,7 @@ export type { ExplainedOperator, ExplainedStage, PlanExplanation } from './expla
 export { type MapReduceInit, mapReduce } from './map-reduce.js';
 export type { SessionOptions } from './options.js';
 export { type RecordOptions, Records } from './records/records.js';
+export type { Progress } from './scheduler/driver.js';
 export type { JobReport, StageReport } from './scheduler/protocol.js';
 export { openDatasets, Session, type SessionUsage } from './session.js';
 export type * from './shuffle/manager.js';

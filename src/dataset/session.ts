@@ -25,6 +25,7 @@ import { Engine } from './engine.js';
 import { DatasetError } from './errors.js';
 import { type SessionOptions, settingsOf } from './options.js';
 import { type RecordOptions, Records } from './records/records.js';
+import type { Progress } from './scheduler/driver.js';
 import type { JobReport } from './scheduler/protocol.js';
 import type { ShuffleCounters } from './shuffle/manager.js';
 import { type ArrowOptions, arrowColumnsNode, arrowRowsNode } from './sources/arrow.js';
@@ -169,6 +170,12 @@ export class Session {
   /** A value that the driver makes once and every rank gets: the result of a query, a file that only it can read. All ranks call it. */
   async broadcast<T>(make: () => T | Promise<T>): Promise<Broadcast<T>> {
     return Broadcast.make(this.#engine, make);
+  }
+
+  /** Calls back on the driver whenever a task is done. Returns the function that ends it. */
+  onProgress(listener: (progress: Progress) => void): () => void {
+    this.#engine.listeners.add(listener);
+    return () => this.#engine.listeners.delete(listener);
   }
 
   /** What the last action did, stage by stage. */

@@ -11,11 +11,9 @@
  * ```
  */
 
-import type { DatasetError } from '../errors.js';
 import type { ShuffleDependency } from '../plan/node.js';
 import type { Stage, StagePlan } from '../plan/stages.js';
 import type { MapPlace, MapStatus } from '../shuffle/manager.js';
-import { errorOf } from './failure.js';
 import type { ErrorWords, JobReport, Message, Post, TaskAt } from './protocol.js';
 
 export interface DriverOptions {
@@ -34,8 +32,23 @@ export interface DriverInit extends DriverOptions {
   readonly rank: number;
   readonly broadcastsBlocks: boolean;
   isAlive(rank: number): boolean;
+  /** A task is done. */
+  progress(progress: Progress): void;
   /** Adds up what tasks added to an accumulator. */
   merge(accumulator: number, a: unknown, b: unknown): unknown;
+}
+
+/** How far a stage is. */
+export interface Progress {
+  readonly job: string;
+  readonly stage: number;
+  readonly stages: number;
+  readonly done: number;
+  readonly tasks: number;
+  /** Bytes that its tasks have put out so far. */
+  readonly bytes: number;
+  /** Since it began. */
+  readonly ms: number;
 }
 
 type Done = Extract<Message, { type: 'done' }>;
@@ -179,6 +192,15 @@ export class Driver {
         job.additions.set(id, job.additions.has(id) ? this.#init.merge(id, job.additions.get(id), value) : value);
       }
     }
+    this.#init.progress({
+      job: job.plan.job,
+      stage: state.stage.id,
+      stages: job.stages.length,
+      done: state.done,
+      tasks: state.tasks.length,
+      bytes: state.bytesOut,
+      ms: performance.now() - state.begun,
+    });
     for (const [attempt, { rank: other }] of task.running) {
       void this.#init.post.send(other, { type: 'cancel', at: { ...message.at, attempt }, shuffle: undefined });
     }
@@ -514,9 +536,4 @@ function reportOf(job: Job): JobReport {
       byRank: state.byRank,
     })),
   };
-}
-
-/** The error of an end, as it is thrown. */
-export function endError(words: ErrorWords): DatasetError {
-  return errorOf(words);
 }
