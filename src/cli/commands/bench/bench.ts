@@ -2,6 +2,7 @@
 
 import type { CommandGroup } from '../../command.js';
 import { collectiveBenches } from '../collectives/bench-collective.js';
+import { datasetBenches } from '../dataset/bench-dataset.js';
 import { benchMessaging } from '../messaging/bench-messaging.js';
 import { benchPatterns } from '../messaging/bench-patterns.js';
 import { benchRpc } from '../messaging/bench-rpc.js';
@@ -11,6 +12,6 @@ import { benchVerbs } from './verbs.js';
 export const bench: CommandGroup = {
   name: 'bench',
   summary: 'measures Verbena and other systems side by side',
-  commands: [benchVerbs, ...benchMessaging, benchPatterns, benchRpc, ...collectiveBenches, benchTrain],
+  commands: [benchVerbs, ...benchMessaging, benchPatterns, benchRpc, ...collectiveBenches, ...datasetBenches, benchTrain],
   examples: benchVerbs.examples,
 };

@@ -38,7 +38,9 @@ await data.binaryRecords(argument.from, { width: 100, key: 10 }).sortByKey().sav
 const ms = performance.now() - started;
 const report = data.lastReport;
 const peaks = data.accumulator<number[]>('peaks', [], (a, b) => [...a, ...b]);
-await data.range(0, data.size, 1, data.size).forEach(() => peaks.add([peakBytes(), data.usage.peakMemory]));
+await data.range(0, data.size, 1, data.size).forEach(() => {
+  peaks.add([peakBytes(), data.usage.peakMemory]);
+});
 if (data.isDriver) {
   const stages = report?.stages ?? [];
   const result: SortResult = {

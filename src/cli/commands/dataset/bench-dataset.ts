@@ -1,0 +1,358 @@
+/**
+ * `verbena bench sort | shuffle | groupby | join | wordcount`: whole jobs beside Spark, GNU sort, DuckDB, and beside our own TCP shuffle. Files are warm; starting
+ * processes and sessions is not timed, for nobody. The ratio is of medians: the peer's time over ours.
+ */
+
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type AnyCommand, type Context, defineCommand, type Outcome } from '../../command.js';
+import { significant } from '../../size.js';
+import { boxTable } from '../../table.js';
+import { median } from '../bench/statistics.js';
+import { writeRows, writeSmall, writeText } from './bench-data.js';
+import type { BenchArgument, BenchRound, Workload } from './bench-process.js';
+import {
+  findDuckDb,
+  gnuSortVersion,
+  missingSpark,
+  type PeerInput,
+  type PeerRun,
+  runDuckDb,
+  runGnuSort,
+  runSpark,
+  writeParquet,
+} from './peers.js';
+import { runRanks } from './ranks.js';
+import { generateRecords, parseCount } from './sort.js';
+
+const PROGRAM = new URL('./bench-process.js', import.meta.url);
+
+/** What the figures are to be. */
+const TARGETS: Readonly<Record<string, Readonly<Record<string, readonly [must: number, aim: number]>>>> = {
+  sort: { spark: [3, 8], 'gnu-sort': [1, 2] },
+  groupby: { spark: [4, 10], duckdb: [0.4, 1] },
+  wordcount: { spark: [2, 5] },
+  join: { spark: [2, 6] },
+  shuffle: { 'sort-tcp': [1.4, 2.6] },
+};
+
+interface Result {
+  readonly who: string;
+  readonly workload: string;
+  readonly ms: number;
+  readonly rounds: readonly number[];
+  readonly command?: string;
+  readonly peakBytes?: number;
+  readonly stagesMs?: readonly number[];
+}
+
+const COMMON = {
+  ranks: { type: 'integer', default: 2, min: 1, max: 64, summary: 'processes of ours, and threads of the peers' },
+  rounds: { type: 'integer', default: 3, min: 1, max: 20, summary: 'timed rounds of ours; slow peers have fewer' },
+  long: { type: 'flag', summary: 'the size of the published figures, which may take longer than 100 s' },
+  peer: { type: 'list', summary: 'who else is measured', value: 'NAMES' },
+} as const;
+
+/** Where the input is, for us and for the peers. */
+interface Prepared {
+  readonly ours: Readonly<Record<string, string>>;
+  readonly theirs: Readonly<Record<string, string>>;
+  readonly warm: Readonly<Record<string, string>>;
+  readonly words: string;
+  readonly bytes: number;
+}
+
+interface Setting {
+  readonly workload: 'sort' | 'shuffle' | 'groupby' | 'join' | 'wordcount';
+  readonly peers: readonly string[];
+  prepare(folder: string, needsParquet: boolean): Promise<Prepared>;
+}
+
+async function ours(
+  setting: Setting,
+  as: Workload,
+  shuffle: 'rdma' | 'sort-tcp',
+  input: Prepared,
+  folder: string,
+  context: Context,
+  options: { ranks: number; rounds: number },
+): Promise<Result> {
+  const argument: BenchArgument = {
+    workload: as,
+    rounds: options.rounds + 1,
+    shuffle,
+    input: input.ours,
+    output: join(folder, 'out'),
+    bytes: input.bytes,
+    memoryBytes: 4 * 2 ** 30,
+  };
+  const { signal, progress } = context;
+  const all = await runRanks<BenchRound>(PROGRAM, { ranks: options.ranks, argument, signal, progress });
+  const [, ...timed] = all; // the first warms up
+  const rounds = timed.map(({ ms }) => ms);
+  return {
+    who: `verbena/${shuffle}${as === 'wordcount-js' ? ' (functions in JavaScript)' : ''}`,
+    workload: setting.workload,
+    ms: median(rounds),
+    rounds,
+    peakBytes: Math.max(...timed.map(({ peakBytes }) => peakBytes)),
+    stagesMs: timed.at(-1)?.stagesMs ?? [],
+  };
+}
+
+const PEERS: Readonly<Record<string, (input: PeerInput) => Promise<PeerRun>>> = {
+  spark: runSpark,
+  duckdb: runDuckDb,
+  'gnu-sort': runGnuSort,
+};
+
+async function missing(peer: string): Promise<string | undefined> {
+  if (peer === 'spark') return missingSpark();
+  if (peer === 'duckdb') return (await findDuckDb()) ? undefined : 'npm install @duckdb/node-api';
+  if (peer === 'gnu-sort') return gnuSortVersion() ? undefined : 'apt-get install coreutils';
+  return undefined;
+}
+
+async function measure(
+  setting: Setting,
+  context: Context,
+  options: { ranks: number; rounds: number; peer?: readonly string[] | undefined },
+): Promise<Outcome> {
+  const { progress, style, signal } = context;
+  const folder = mkdtempSync(join(tmpdir(), 'verbena-bench-'));
+  const results: Result[] = [];
+  const absent: Record<string, string> = {};
+  const failed: Record<string, string> = {};
+  try {
+    const wanted = options.peer ?? setting.peers;
+    const present: string[] = [];
+    for (const peer of wanted) {
+      const install = setting.peers.includes(peer) ? await missing(peer) : `has no ${setting.workload}`;
+      if (install === undefined) present.push(peer);
+      else absent[peer] = install;
+    }
+    progress('making the input');
+    const input = await setting.prepare(
+      folder,
+      present.some((peer) => peer === 'spark' || peer === 'duckdb'),
+    );
+    progress(`verbena, ${input.words}`);
+    results.push(await ours(setting, setting.workload, 'rdma', input, folder, context, options));
+    if (setting.workload === 'wordcount')
+      results.push(await ours(setting, 'wordcount-js', 'rdma', input, folder, context, { ...options, rounds: 1 }));
+    for (const peer of present) {
+      progress(peer);
+      try {
+        if (peer === 'sort-tcp') {
+          results.push({
+            ...(await ours(setting, setting.workload, 'sort-tcp', input, folder, context, options)),
+            who: 'sort-tcp',
+          });
+          continue;
+        }
+        const scratch = join(folder, 'scratch');
+        mkdirSync(scratch, { recursive: true });
+        const rounds = peer === 'duckdb' ? options.rounds : Math.min(2, options.rounds);
+        const { ms, command } = await PEERS[peer]({
+          workload: setting.workload,
+          input: input.theirs,
+          warm: input.warm,
+          scratch,
+          rounds,
+          threads: options.ranks,
+          signal,
+        });
+        results.push({ who: peer, workload: setting.workload, ms: median(ms), rounds: ms, command });
+      } catch (error) {
+        signal.throwIfAborted();
+        failed[peer] = (error as Error).message;
+      }
+    }
+    const [first] = results;
+    const ratios = Object.fromEntries(
+      results
+        .slice(1)
+        .filter(({ who }) => !who.startsWith('verbena'))
+        .map(({ who, ms }) => [who, Number((ms / first.ms).toPrecision(4))]),
+    );
+    const targets = TARGETS[setting.workload];
+    const text = () => {
+      const rows = results.map(({ who, ms, peakBytes }) => [
+        who,
+        `${significant(ms / 1000)} s`,
+        ratios[who] === undefined ? '' : `${significant(ratios[who])}x`,
+        targets[who] ? `${targets[who][0]}, ${targets[who][1]}` : '',
+        peakBytes === undefined ? '' : `${significant(peakBytes / 2 ** 20)} MiB`,
+      ]);
+      const head = [
+        { title: 'who' },
+        { title: 'time', align: 'right' },
+        { title: 'Verbena is', align: 'right' },
+        { title: 'must, aim' },
+        { title: 'peak of rank 0', align: 'right' },
+      ] as const;
+      return [
+        `${style.bold(setting.workload)}  ${style.dim(`${input.words}, ${options.ranks} ranks`)}`,
+        boxTable(head, rows, style),
+        ...Object.entries(absent).map(([who, install]) => `missing ${who}: ${install}`),
+        ...Object.entries(failed).map(([who, reason]) => `failed ${who}: ${reason}`),
+      ].join('\n');
+    };
+    return {
+      document: {
+        workload: setting.workload,
+        input: input.words,
+        results,
+        ratios,
+        targets,
+        missing: absent,
+        failed,
+        ranks: options.ranks,
+      },
+      text,
+    };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const sort = defineCommand({
+  name: 'sort',
+  summary: 'sorts records of 100 bytes, beside Spark and GNU sort',
+  options: { ...COMMON, records: { type: 'string', value: 'N', summary: 'how many; default 3M, with --long 10M' } },
+  examples: [{ line: 'verbena bench sort --long --peer spark,gnu-sort', note: 'A gigabyte.' }],
+  run: (context) => {
+    const records = parseCount(context.options.records ?? (context.options.long ? '10M' : '3M'));
+    return measure(
+      {
+        workload: 'sort',
+        peers: ['gnu-sort', 'spark'],
+        async prepare(folder) {
+          const made = join(folder, 'records');
+          await generateRecords(made, { records, seed: 1, text: true });
+          await generateRecords(join(folder, 'warm'), { records: Math.min(records, 300_000), seed: 2, text: true });
+          const input = { records: made };
+          return {
+            ours: input,
+            theirs: input,
+            warm: { records: join(folder, 'warm') },
+            words: `${records} records, ${(records / 1e7).toPrecision(3)} GB`,
+            bytes: records * 100,
+          };
+        },
+      },
+      context as unknown as Context,
+      context.options,
+    );
+  },
+});
+
+const shuffle = defineCommand({
+  name: 'shuffle',
+  summary: 'moves data from map to reduce tasks and does nothing else: the rdma shuffle beside sort-tcp',
+  options: { ...COMMON, size: { type: 'size', default: 1e9, min: 1e6, summary: 'how much' } },
+  examples: [{ line: 'verbena bench shuffle --size 1GB', note: 'One-sided READs beside files and sockets.' }],
+  run: (context) =>
+    measure(
+      {
+        workload: 'shuffle',
+        peers: ['sort-tcp'],
+        prepare: async () => ({
+          ours: {},
+          theirs: {},
+          warm: {},
+          words: `${context.options.size} bytes`,
+          bytes: context.options.size,
+        }),
+      },
+      context as unknown as Context,
+      context.options,
+    ),
+});
+
+function rowsBench(
+  workload: 'groupby' | 'join',
+  summary: string,
+  peers: readonly string[],
+  standard: number,
+  keys: number,
+): AnyCommand {
+  return defineCommand({
+    name: workload,
+    summary,
+    options: {
+      ...COMMON,
+      rows: { type: 'string', value: 'N', summary: `rows; default a quarter of ${standard / 1e6}M, with --long all` },
+    },
+    examples: [
+      {
+        line: `verbena bench ${workload} --long --peer ${peers.join(',')}`,
+        note: `${standard / 1e6} million rows, ${keys / 1e6} million keys.`,
+      },
+    ],
+    run: (context) => {
+      const { long, rows: given, ranks } = context.options;
+      const rows = given === undefined ? (long ? standard : standard / 4) : parseCount(given);
+      const groups = Math.min(keys, rows);
+      return measure(
+        {
+          workload,
+          peers,
+          async prepare(folder, needsParquet) {
+            writeRows(join(folder, 'rows'), rows, groups, ranks);
+            if (workload === 'join') writeSmall(join(folder, 'small'), groups, ranks);
+            const theirs = { rows: join(folder, 'rows.parquet'), small: join(folder, 'small.parquet') };
+            const warm = { rows: join(folder, 'warm.parquet'), small: theirs.small };
+            if (needsParquet) {
+              await writeParquet(theirs.rows, rows, groups, 'rows');
+              await writeParquet(warm.rows, Math.min(rows, 500_000), groups, 'rows');
+              await writeParquet(theirs.small, groups, groups, 'small');
+            }
+            return {
+              ours: { rows: join(folder, 'rows'), small: join(folder, 'small') },
+              theirs,
+              warm,
+              words: `${rows} rows, ${groups} keys`,
+              bytes: rows * 12,
+            };
+          },
+        },
+        context as unknown as Context,
+        context.options,
+      );
+    },
+  });
+}
+
+const wordcount = defineCommand({
+  name: 'wordcount',
+  summary: 'counts the words of a text, beside Spark',
+  options: { ...COMMON, size: { type: 'size', summary: 'bytes of text; default 50 MB, with --long 200 MB' } },
+  examples: [{ line: 'verbena bench wordcount --long --peer spark', note: '200 MB of text.' }],
+  run: (context) => {
+    const bytes = context.options.size ?? (context.options.long ? 200e6 : 50e6);
+    return measure(
+      {
+        workload: 'wordcount',
+        peers: ['spark'],
+        async prepare(folder) {
+          writeText(join(folder, 'text'), bytes);
+          writeText(join(folder, 'warm'), 5e6);
+          const input = { text: join(folder, 'text') };
+          return { ours: input, theirs: input, warm: { text: join(folder, 'warm') }, words: `${bytes} bytes of text`, bytes };
+        },
+      },
+      context as unknown as Context,
+      context.options,
+    );
+  },
+});
+
+export const datasetBenches: readonly AnyCommand[] = [
+  sort,
+  shuffle,
+  rowsBench('groupby', 'sums by key, columnar, beside Spark and DuckDB', ['duckdb', 'spark'], 20e6, 1e6),
+  rowsBench('join', 'joins a large and a small table, columnar, beside Spark and DuckDB', ['spark', 'duckdb'], 10e6, 1e6),
+  wordcount,
+];

@@ -1,0 +1,69 @@
+/** One rank of `verbena bench sort | shuffle | groupby | join | wordcount`: runs a workload several times and says how long each took. */
+
+import { rmSync } from 'node:fs';
+import { openDatasets, type Session, sum } from '../../../dataset/index.js';
+import { peakBytes } from './ranks.js';
+import { shuffleBytes } from './shuffle-load.js';
+
+export type Workload = 'sort' | 'shuffle' | 'groupby' | 'join' | 'wordcount' | 'wordcount-js';
+
+export interface BenchArgument {
+  readonly workload: Workload;
+  readonly rounds: number;
+  readonly shuffle: 'rdma' | 'sort-tcp';
+  /** Folders of the input, by name. */
+  readonly input: Readonly<Record<string, string>>;
+  /** A folder for output, emptied before each round. */
+  readonly output: string;
+  /** Of the shuffle load. */
+  readonly bytes: number;
+  readonly memoryBytes: number;
+}
+
+export interface BenchRound {
+  readonly ms: number;
+  /** A number that must be the same whoever computes it. */
+  readonly answer: number;
+  readonly stagesMs: readonly number[];
+  readonly peakBytes: number;
+}
+
+const WORK: Readonly<Record<Workload, (data: Session, argument: BenchArgument) => Promise<number>>> = {
+  async sort(data, { input, output }) {
+    await data.binaryRecords(input['records'], { width: 100, key: 10 }).sortByKey().saveAsBinary(output);
+    return data.lastReport?.stages.at(-1)?.rowsOut ?? 0;
+  },
+  shuffle: (data, { bytes }) => shuffleBytes(data, bytes),
+  groupby: (data, { input }) =>
+    data
+      .arrow(input['rows'])
+      .groupBy('key', { total: sum('value') })
+      .count(),
+  join: (data, { input }) => data.arrow(input['rows']).join(data.arrow(input['small']), 'key').count(),
+  wordcount: (data, { input }) => data.textFile(input['text']).countWords().count(),
+  'wordcount-js': (data, { input }) =>
+    data
+      .textFile(input['text'])
+      .flatMap((line) => line.split(' '))
+      .map((word): [string, number] => [word, 1])
+      .reduceByKey((a, b) => a + b)
+      .count(),
+};
+
+const argument = JSON.parse(process.argv[2]) as BenchArgument;
+const data = await openDatasets({ shuffle: argument.shuffle, memoryBytes: argument.memoryBytes });
+for (let round = 0; round < argument.rounds; round++) {
+  if (data.isDriver) rmSync(argument.output, { recursive: true, force: true });
+  await data.world.barrier();
+  const started = performance.now();
+  const answer = await WORK[argument.workload](data, argument);
+  const ms = performance.now() - started;
+  const result: BenchRound = {
+    ms,
+    answer,
+    stagesMs: data.lastReport?.stages.map((stage) => stage.ms) ?? [],
+    peakBytes: peakBytes(),
+  };
+  if (data.isDriver) process.stdout.write(`${JSON.stringify(result)}\n`);
+}
+await data.close();
