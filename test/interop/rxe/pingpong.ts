@@ -11,7 +11,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import type { CompletionQueue, Device, MemoryRegion, QpAddress, QueuePair } from '../../../src/verbs/index.js';
+import type { CompletionQueue, Device, MemoryRegion, ProtectionDomain, QpAddress, QueuePair } from '../../../src/verbs/index.js';
 import { parseIp } from '../../../src/verbs/providers/roce/address.js';
 
 const MESSAGE_BYTES = 52;
@@ -29,6 +29,7 @@ export interface Game {
 }
 
 interface Ends {
+  readonly pd: ProtectionDomain;
   readonly qp: QueuePair;
   readonly cq: CompletionQueue;
   readonly out: MemoryRegion;
@@ -43,7 +44,7 @@ function makeEnds(device: Device, game: Game): Ends {
   const into = pd.register(device.alloc(game.size + header), { localWrite: true });
   for (let i = 0; i < game.size; i++) out.bytes[i] = i * 7 + (i >> 8);
   const qp = pd.createQp({ type: game.type, sendCq: cq, recvCq: cq });
-  return { qp, cq, out, into };
+  return { pd, qp, cq, out, into };
 }
 
 function encode({ qpNum, psn, av }: QpAddress): Buffer {
@@ -89,9 +90,9 @@ export async function dial(host: string, port: number): Promise<Socket> {
   }
 }
 
-async function play(ends: Ends, game: Game, peer: QpAddress, device: Device, isFirst: boolean): Promise<void> {
+async function play(ends: Ends, game: Game, peer: QpAddress, isFirst: boolean): Promise<void> {
   const { qp, cq, out, into } = ends;
-  const ah = device.allocPd().createAh(peer.av);
+  const ah = ends.pd.createAh(peer.av);
   const send = () => qp.postSend({ opcode: 'SEND', sgl: [out.slice()], id: 1, ah, remoteQpn: peer.qpNum, remoteQkey: QUEUE_KEY });
   const header = into.length - out.length;
   if (isFirst) send();
@@ -123,7 +124,7 @@ export async function playAsClient(device: Device, host: string, game: Game): Pr
   const peer = decode((await read(socket, MESSAGE_BYTES)).toString('latin1'), ends.qp.address());
   await prepare(ends, peer);
   socket.write('done\0');
-  await play(ends, game, peer, device, true);
+  await play(ends, game, peer, true);
   socket.destroy();
 }
 
@@ -137,6 +138,6 @@ export async function playAsServer(device: Device, host: string, game: Game): Pr
   await prepare(ends, peer);
   socket.write(encode(ends.qp.address()));
   await read(socket, 'done\0'.length);
-  await play(ends, game, peer, device, false);
+  await play(ends, game, peer, false);
   socket.destroy();
 }

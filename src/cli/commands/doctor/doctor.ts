@@ -9,6 +9,7 @@ import { machineFindings } from './machine.js';
 import { memoryFindings } from './memory.js';
 import { networkFindings } from './network.js';
 import { providerFindings, selfTestFindings } from './providers.js';
+import { rdmaFindings } from './rdma.js';
 import { softwareFindings } from './software.js';
 
 const MARKS: Readonly<Record<Level, string>> = { ok: '✓', note: '•', problem: '✗' };
@@ -61,6 +62,7 @@ export const doctor = defineCommand({
       ...networkFindings(files),
       ...softwareFindings(),
       ...(await providerFindings()),
+      ...rdmaFindings(),
       ...(await selfTestFindings(options['self-test'])),
     ];
     const healthy = findings.every((finding) => finding.level !== 'problem');

@@ -10,7 +10,7 @@ export class IbverbsAddressHandle implements AddressHandle {
   readonly av: AddressVector;
   readonly object: number;
   isClosed = false;
-  private readonly pd: IbverbsProtectionDomain;
+  readonly pd: IbverbsProtectionDomain;
 
   constructor(pd: IbverbsProtectionDomain, av: AddressVector) {
     const { device } = pd;

@@ -352,9 +352,9 @@ export class IbverbsQueuePair extends QueuePair {
     const { mtu } = this.device.capabilities;
     const bytes = wr.inlineData?.length ?? wr.sgl?.reduce((sum, { length }) => sum + length, 0) ?? 0;
     if (this.type === 'UD' && bytes > mtu) return `a datagram holds one MTU, ${mtu} bytes: got ${bytes}`;
-    return wr.ah instanceof IbverbsAddressHandle && !wr.ah.isClosed
+    return wr.ah instanceof IbverbsAddressHandle && !wr.ah.isClosed && wr.ah.pd === this.pd
       ? undefined
-      : 'ah is closed, or is no address handle of this device: make one with pd.createAh';
+      : "ah is closed, or is no address handle of this queue pair's protection domain: make one with its pd.createAh";
   }
 
   /** Writes a request as a command. */

@@ -1,0 +1,24 @@
+# Runs in the guest, after lines that set ROOT (the clone), NODE, OWN and HOST (addresses). Prints what the test on the host reads.
+modprobe rdma_rxe
+modprobe rdma_ucm
+rdma link add rxe0 type rxe netdev eth0
+export HOME=/root
+cd "$ROOT"
+echo "READY kernel=$(uname -r)"
+run() { # name, seconds, command
+  local start=$SECONDS name=$1 limit=$2
+  shift 2
+  timeout "$limit" "$@" 2>&1
+  echo "END $name status=$? seconds=$((SECONDS - start))"
+}
+suite() { # name, seconds, file
+  local start=$SECONDS
+  timeout "$2" "$NODE" --test-reporter=tap "dist/test/interop/ibverbs/$3" > /tmp/suite.tap 2>&1
+  local status=$?
+  grep -E '^ +(not ok|ok .* # SKIP)|^ +error: ' /tmp/suite.tap | sed 's/^ */  | /'
+  echo "SUITE $1 status=$status $(grep -E '^# (tests|pass|fail|skipped)' /tmp/suite.tap | tr -d '#\n') seconds=$((SECONDS - start))"
+}
+siw() {
+  insmod "$ROOT/build/rxe/kernel/lib/modules/$(uname -r)/kernel/lib/libcrc32c.ko"
+  insmod "$ROOT/build/rxe/siw/siw-$(uname -r).ko" && rdma link add siw0 type siw netdev eth0 && run siw 60 "$NODE" dist/test/interop/ibverbs/siw.js
+}

@@ -1,0 +1,59 @@
+/** Boots the guest of ../rxe with a script of shell functions (guest.sh) and hands over what it prints. */
+
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { loadIbverbs } from '../../../src/verbs/providers/ibverbs/addon.js';
+
+const ROOT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
+export const SCRIPTS: string = join(ROOT, 'test/interop');
+const TAP = `vbi${process.pid % 100_000}`;
+
+/** Addresses of the two ends, of a network per test. */
+export const addresses = (network: number) => ({ host: `10.94.${network}.1`, guest: `10.94.${network}.2` });
+
+/** Runs a command; returns why it failed, or undefined. */
+export function attempt(...command: string[]): string | undefined {
+  const { status, stderr, error } = spawnSync(command[0], command.slice(1), { encoding: 'utf8', timeout: 280_000 });
+  return status === 0 ? undefined : `${command.join(' ')}: ${error?.message ?? stderr.slice(-500)}`;
+}
+
+/** Makes the guest's files and the interface it is on; says why this machine cannot. */
+export function prepareGuest(network: number): string | undefined {
+  if (process.getuid?.() !== 0) return 'a tap interface and packages need root';
+  if (!existsSync('/dev/net/tun')) return 'this kernel has no tap interfaces';
+  const fault =
+    attempt(join(SCRIPTS, 'rxe/setup.sh')) ??
+    attempt('ip', 'tuntap', 'add', 'dev', TAP, 'mode', 'tap') ??
+    attempt('ip', 'address', 'add', `${addresses(network).host}/24`, 'dev', TAP) ??
+    attempt('ip', 'link', 'set', TAP, 'up');
+  if (fault === undefined) loadIbverbs(); // compiled here: a guest would take minutes
+  return fault;
+}
+
+export function dropGuest(): void {
+  attempt('ip', 'link', 'delete', TAP);
+}
+
+/** Runs `commands` in the guest after guest.sh and calls `hear` with every line. */
+export async function inGuest(network: number, seconds: number, commands: string, hear: (line: string) => void): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'verbena-guest-'));
+  try {
+    const { host, guest } = addresses(network);
+    const script = join(folder, 'run.sh');
+    const settings = `ROOT=${ROOT}\nNODE=${process.execPath}\nOWN=${guest}\nHOST=${host}\n`;
+    writeFileSync(script, `${settings}${readFileSync(join(SCRIPTS, 'ibverbs/guest.sh'), 'utf8')}\n${commands}\n`);
+    const child = spawn(join(SCRIPTS, 'rxe/boot.sh'), [script, TAP, `${guest}/24`], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, TIMEOUT: String(seconds) },
+    });
+    for await (const raw of createInterface({ input: child.stdout })) {
+      hear(raw.replaceAll('\r', '').replace(/^.*?\b(?=(PASS|FAIL|SUITE) )/, ''));
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
