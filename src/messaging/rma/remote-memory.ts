@@ -9,7 +9,7 @@
  * ```
  */
 
-import type { PreparedSend, RemoteRegion } from '../../verbs/index.js';
+import { type PreparedSend, type QpAddress, type RemoteRegion, VerbsError } from '../../verbs/index.js';
 import type { Endpoint } from '../endpoint.js';
 import { MessagingError, PeerLost } from '../errors.js';
 import type { Registration } from '../memory/registration-cache.js';
@@ -100,6 +100,22 @@ export class RemoteMemory {
     const at = HEAD_BYTES + endpoint.peerRail * KEY_BYTES;
     this.hasAtomics = (blob.readUInt32LE(at + 12) & HAS_ATOMICS) !== 0;
     this.#remote = { addr: blob.readDoubleLE(at), rkey: blob.readUInt32LE(at + 8), length: this.length };
+  }
+
+  /**
+   * The memory itself, as bytes of this process: where the device maps peers, and only for memory that its owner has from `alloc`. Undefined elsewhere. Nobody
+   * watches over it: owner and reader agree between themselves on who touches it when. Valid while the endpoint is open.
+   */
+  map(): Uint8Array | undefined {
+    const { device } = this.endpoint.port.rail;
+    if (!device.capabilities.directAccess) return undefined;
+    const { qp } = this.endpoint.lanes[0];
+    try {
+      return device.directAccess({ ...qp.address(), av: qp.query().av } as QpAddress, this.#remote);
+    } catch (error) {
+      if (error instanceof VerbsError && error.code === 'VERBS_UNSUPPORTED') return undefined; // ordinary memory of the owner
+      throw error;
+    }
   }
 
   /**

@@ -10,7 +10,7 @@
 import { Context, type Endpoint, type ExposedMemory, PeerLost, type RemoteMemory, type Worker } from '../../messaging/index.js';
 import type { Optimizer } from '../../nn/index.js';
 import type { Device } from '../../verbs/index.js';
-import { HANDLER, header, KIND, readHeader } from './protocol.js';
+import { HANDLER, header, KIND, take } from './protocol.js';
 import type { GroupPlan } from './server.js';
 import type { ShardCut } from './shard-cut.js';
 
@@ -88,7 +88,8 @@ export class ParameterClient {
     this.#timeoutMs = options.timeoutMs ?? 60_000;
     this.#exposed = worker.expose(gradients);
     this.#pinned = worker.expose(parameters);
-    worker.handle(HANDLER.toClient, ({ header: bytes, data }) => this.#hear(readHeader(bytes), data?.slice()));
+    // A payload that does not arrive is of a server that died: whoever waits for it hears that.
+    worker.handle(HANDLER.toClient, (message) => take(message, (words, data) => this.#hear(words, data))?.catch(() => undefined));
     this.#endpoints = servers.map((address) => worker.connect(address));
     for (const [server, endpoint] of this.#endpoints.entries()) endpoint.whenClosed.push(() => this.#lost(server));
     this.#places = plan.cuts.map((cut) => ({ cut, server: cut.index, remote: undefined, pushed: undefined }));
@@ -328,7 +329,7 @@ export class ParameterClient {
     return waiter;
   }
 
-  #hear(words: Float64Array, data: Uint8Array = NOTHING): void {
+  #hear(words: Float64Array, data: Uint8Array): void {
     const [kind, shard, step] = words;
     if (kind === KIND.grant && step !== this.#step) return; // of a push that was repeated elsewhere
     this.#settle(`${kind} ${shard}`)?.resolve(words, data);

@@ -96,14 +96,20 @@ export class ParameterServerGroup {
             });
       return new ParameterServerGroup(plan, client, server);
     } catch (error) {
+      const why = server?.failure ?? error;
       await server?.close();
-      throw error;
+      throw why;
     }
   }
 
   /** What this rank's server has done; undefined on a rank without one. */
   async serverCounters(): Promise<ServerCounters | undefined> {
     return this.#server?.counters();
+  }
+
+  /** Why this rank's server ended by itself, or undefined. */
+  get serverFailure(): Error | undefined {
+    return this.#server?.failure;
   }
 
   /** Leaves. A rank with a server waits until the workers have left it. Returns the server's last counters. Idempotent. */
@@ -156,11 +162,10 @@ export function shareAmong(communicator: Communicator): GroupOptions['share'] {
     const lengths = new Int32Array(communicator.size);
     lengths[communicator.rank] = own.length;
     await communicator.allgather(lengths);
-    const counts = [...lengths];
-    const all = new Uint8Array(counts.reduce((sum, length) => sum + length, 0));
-    const offsets = counts.map((_, r) => counts.slice(0, r).reduce((sum, length) => sum + length, 0));
-    all.set(own, offsets[communicator.rank]);
-    await communicator.allgather(all, { counts });
-    return counts.map((length, r) => all.slice(offsets[r], offsets[r] + length));
+    const room = lengths.reduce((most, length) => Math.max(most, length), 0);
+    const all = new Uint8Array(room * communicator.size);
+    all.set(own, room * communicator.rank);
+    if (room > 0) await communicator.allgather(all);
+    return [...lengths].map((length, r) => all.slice(r * room, r * room + length));
   };
 }

@@ -103,6 +103,8 @@ class ParameterServerExchange implements GradientExchange {
     try {
       return await work;
     } catch (error) {
+      const { serverFailure } = this.#group;
+      if (serverFailure !== undefined) throw new Error(`this rank's parameter server failed: ${serverFailure.message}`);
       if (!(error instanceof PeerLost)) throw error;
       throw new RankLost(-1, `a push: ${error.message}`);
     }

@@ -23,6 +23,8 @@
  * A header is six 64-bit floats.
  */
 
+import type { ActiveMessage } from '../../messaging/index.js';
+
 export const HANDLER = { toServer: 1, toClient: 2 } as const;
 
 export const KIND = {
@@ -43,7 +45,18 @@ export function header(kind: number, shard: number, a = 0, b = 0, c = 0, d = 0):
   return new Uint8Array(Float64Array.of(kind, shard, a, b, c, d).buffer);
 }
 
+/** Header and payload of a message, to keep. A large payload is fetched first: `act` runs at once, or when it is there. */
+export function take(message: ActiveMessage, act: (words: Float64Array, data: Uint8Array) => void): Promise<void> | undefined {
+  const words = readHeader(message.header);
+  if (message.data !== undefined || message.length === 0) {
+    act(words, message.data?.slice() ?? new Uint8Array(0));
+    return undefined;
+  }
+  const data = new Uint8Array(message.length);
+  return message.receive(data).then(() => act(words, data));
+}
+
 /** The numbers of a header that lies anywhere in memory. */
-export function readHeader(bytes: Uint8Array): Float64Array {
+function readHeader(bytes: Uint8Array): Float64Array {
   return new Float64Array(bytes.slice().buffer);
 }

@@ -9,10 +9,9 @@
  * them, one-sided, into memory of its own. Workers pull by READ: that needs nobody here.
  */
 import { openContext } from '../../messaging/context.js';
-import type { ActiveMessage, Context, Endpoint, ExposedMemory, RemoteMemory, Worker } from '../../messaging/index.js';
+import type { Context, Endpoint, ExposedMemory, RemoteMemory, Worker } from '../../messaging/index.js';
 import type { ParameterRange } from '../../nn/index.js';
-import { type QpAddress, VerbsError } from '../../verbs/index.js';
-import { HANDLER, header, KIND, readHeader } from './protocol.js';
+import { HANDLER, header, KIND, take } from './protocol.js';
 import { type ReplicaShape, ReplicaWriter, replicaBytes, restoreReplica } from './replica.js';
 import { type ServerOptimizer, stateFloats } from './server-optimizer.js';
 import { type ServerMode, Shard, type ShardOptions } from './shard.js';
@@ -102,7 +101,10 @@ export class ParameterServer {
     this.#context = context;
     this.#worker = worker;
     this.#failed = failed;
-    worker.handle(HANDLER.toServer, (message) => this.#hear(message));
+    worker.handle(HANDLER.toServer, (message) => {
+      // A payload that does not arrive is of a worker that died.
+      take(message, (words, data) => this.#hear(message.endpoint, words, data))?.catch(() => undefined);
+    });
     this.#hold(plan.cuts[index]);
   }
 
@@ -170,9 +172,8 @@ export class ParameterServer {
     return { workers, parameters, state: stateFloats(optimizer, parameters) };
   }
 
-  #hear({ endpoint, header: bytes, data }: ActiveMessage): void {
-    const [kind, shard, a, b, c, d] = readHeader(bytes);
-    const key = data === undefined ? new Uint8Array(0) : data.slice();
+  #hear(endpoint: Endpoint, words: Float64Array, key: Uint8Array): void {
+    const [kind, shard, a, b, c, d] = words;
     switch (kind) {
       case KIND.join:
         this.#join(endpoint, shard, a, b === 1, key);
@@ -203,7 +204,7 @@ export class ParameterServer {
   #join(endpoint: Endpoint, shard: number, worker: number, failover: boolean, key: Uint8Array): void {
     if (this.#members.get(worker)?.endpoint !== endpoint) {
       const remote = endpoint.unpack(key);
-      this.#members.set(worker, { endpoint, remote, mapped: this.#map(endpoint, key) });
+      this.#members.set(worker, { endpoint, remote, mapped: floatsOf(remote.map()) });
       endpoint.whenClosed.push(() => this.#drop(worker));
     }
     if (failover && !this.#held.has(shard)) this.#takeOver(shard);
@@ -212,22 +213,6 @@ export class ParameterServer {
     held.ready.add(worker);
     this.#tell(endpoint, header(KIND.joined, shard), held.exposed.pack());
     if (held.shard !== undefined) this.#tell(endpoint, header(KIND.ready, shard));
-  }
-
-  /** The worker's gradient as memory of this process, or undefined where the device does not map peers. */
-  #map(endpoint: Endpoint, key: Uint8Array): Float32Array | undefined {
-    const { device } = this.#context;
-    if (!device.capabilities.directAccess) return undefined;
-    const blob = Buffer.from(key);
-    const region = { rkey: blob.readUInt32LE(4), addr: blob.readDoubleLE(8), length: blob.readDoubleLE(16) };
-    const { qp } = endpoint.lanes[0];
-    try {
-      const bytes = device.directAccess({ ...qp.address(), av: qp.query().av } as QpAddress, region);
-      return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength >> 2);
-    } catch (error) {
-      if (error instanceof VerbsError && error.code === 'VERBS_UNSUPPORTED') return undefined; // ordinary memory of the worker
-      throw error;
-    }
   }
 
   #make(held: Held): Shard {
@@ -336,7 +321,7 @@ export class ParameterServer {
     const guarded = this.#guarded.get(index);
     if (guarded === undefined) return;
     guarded.exposed.close();
-    this.#context.registrations.forget(guarded.memory.buffer as ArrayBuffer);
+    for (const { registrations } of this.#context.rails) registrations.forget(guarded.memory.buffer as ArrayBuffer);
     const held = this.#hold(this.#plan.cuts[index]);
     const shard = this.#make(held);
     if (!restoreReplica(guarded.memory, held.shape, shard)) {
@@ -347,7 +332,7 @@ export class ParameterServer {
       if (this.#members.get(worker) === undefined) shard.drop(worker);
     }
     this.#counters.takenOver++;
-    this.#context.device.free(guarded.memory.buffer as ArrayBuffer);
+    this.#context.free(guarded.memory);
     this.#guarded.delete(index);
   }
 
@@ -372,6 +357,10 @@ export class ParameterServer {
   #tell(endpoint: Endpoint, words: Uint8Array, data: Uint8Array = new Uint8Array(0)): void {
     endpoint.am(HANDLER.toClient, words, data).catch(() => undefined);
   }
+}
+
+function floatsOf(bytes: Uint8Array | undefined): Float32Array | undefined {
+  return bytes === undefined ? undefined : new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength >> 2);
 }
 
 function total(clocks: Float64Array): number {

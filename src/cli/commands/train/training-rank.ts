@@ -60,7 +60,8 @@ async function train(task: TrainingTask): Promise<void> {
   const { train: data, test } = loadMnist();
   const sampler = new Sampler({ count: data.count, globalBatch, seed });
   const settings = { model: task.model, globalBatch, seed, epochs };
-  const exchange = await chooseExchange(task.mode, task.compress);
+  const description = task.optimizer === 'adam' ? ({ kind: 'adam' } as const) : ({ kind: 'sgd', momentum: 0.9 } as const);
+  const exchange = await chooseExchange(task.mode, task.compress, description);
   const restarted = Number(process.env['VERBENA_RESTART'] ?? 0);
   const onBad = (step: number, reason: string) => say({ type: 'bad-checkpoint', step, reason });
   const restored =
