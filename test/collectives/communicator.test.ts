@@ -21,15 +21,37 @@ test('types, reductions, v-forms, groups and mismatches behave alike for every n
   assert.equal(bits.size, 1, [...bits].join(' '));
 });
 
-for (const call of ['allreduce', 'broadcast', 'barrier', 'sync']) {
-  test(`a rank killed during ${call} is named to all others, who shrink and go on`, async () => {
-    const results = await runRanks('loss', 4, { env: () => ({ VERBENA_TEST_CALL: call }) });
-    allEnded(results, [1]);
-    assert.equal(results[1].end, 'SIGKILL');
-    const last = new Set(results.filter(({ rank }) => rank !== 1).map(({ said }) => said[0]['lastCompleted']));
-    assert.equal(last.size, 1, 'they agree on the last call that all completed');
-    assert.ok(([...last][0] as number) >= 5);
-  });
+/** A dead rank is noticed within this time on one host. */
+const NOTICED_MS = 1000;
+
+function survivorsAgree(results: readonly RankResult[], dead: readonly number[]): void {
+  allEnded(results, dead);
+  for (const rank of dead) assert.equal(results[rank].end, 'SIGKILL', results[rank].stderr);
+  const living = results.filter(({ rank }) => !dead.includes(rank));
+  const last = new Set(living.map(({ said }) => said[0]['lastCompleted']));
+  assert.equal(last.size, 1, 'they agree on the last call that all completed');
+  assert.ok(([...last][0] as number) >= 5);
+  for (const { said } of living)
+    assert.ok((said[0]['noticedMs'] as number) < NOTICED_MS, `noticed after ${said[0]['noticedMs']} ms`);
+}
+
+for (const [device, calls] of [
+  [undefined, ['allreduce', 'broadcast', 'barrier', 'sync']],
+  ['shm', ['allreduce', 'broadcast', 'sync']],
+] as const) {
+  const way = device === undefined ? 'on shared memory' : `over messages on ${device}`;
+  const env = device === undefined ? {} : { VERBENA_TEST_DEVICE: device };
+  for (const call of calls) {
+    test(`a rank killed during ${call} ${way} is named to all others within a second, who shrink and go on`, async () => {
+      survivorsAgree(await runRanks('loss', 4, { env: () => ({ ...env, VERBENA_TEST_CALL: call }) }), [1]);
+    });
+  }
+  for (const second of ['before', 'during']) {
+    test(`a second rank killed ${second} shrink ${way} is left out too`, async () => {
+      const more = { ...env, VERBENA_TEST_CALL: 'allreduce', VERBENA_TEST_SECOND: second };
+      survivorsAgree(await runRanks('loss', 4, { env: () => more }), [1, 2]);
+    });
+  }
 }
 
 test('a call that times out or is aborted ends at every rank', async () => {

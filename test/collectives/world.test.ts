@@ -25,3 +25,40 @@ jobTest('a rank that died before it came is named', async (stage) => {
   await job.ended;
   assert.equal(job.heard('heard').length, 2, job.stderr);
 });
+
+jobTest('ranks of two hosts use messages between them and shared memory inside, and hierarchical forms', async (stage) => {
+  const job = stage.verbena(['run', '-n', '4', '--virtual-hosts', '2x2', ROLES, 'hosts']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
+  const done = job.heard<{ chosen: Record<string, string> }>('done');
+  assert.equal(done.length, 4);
+  for (const { chosen } of done) assert.match(chosen['allreduce'], /^hierarchical/);
+});
+
+for (const [where, words] of [
+  ['on two hosts', ['--virtual-hosts', '2x2', ROLES, 'killed']],
+  ['on one host', [ROLES, 'killed', 'messaging']],
+] as const) {
+  jobTest(
+    `a rank killed ${where} is named to those who exchange messages within a second, who shrink and go on`,
+    async (stage) => {
+      const job = stage.verbena(['run', '-n', '4', '--keep-going', ...words]);
+      await job.ended;
+      const heard = job.heard<{ at: number }>('heard');
+      assert.equal(heard.length, 3, job.stdout + job.stderr);
+      const [killed] = job.heard<{ at: number }>('killed');
+      for (const { at } of heard) assert.ok(at - killed.at < 1000, `noticed after ${at - killed.at} ms`);
+    },
+  );
+}
+
+jobTest('ranks of a world join a communicator that grows', async (stage) => {
+  const job = stage.verbena(['run', '-n', '4', ROLES, 'grow']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stdout + job.stderr);
+  assert.deepEqual(
+    job
+      .heard<{ rank: number }>('done')
+      .map(({ rank }) => rank)
+      .sort(),
+    [0, 1, 2, 3],
+  );
+});

@@ -205,11 +205,12 @@ export class MessagingCall implements Runnable {
         if (track.at < track.steps.length) isDone = false;
       }
     }
-    if (isDone) this.#end(undefined);
+    if (isDone && this.#phase === 'moving') this.#end(undefined);
   }
 
   /** False: the step waits. */
   #step(track: Track): boolean {
+    if (this.#phase !== 'moving') return false;
     const step = track.steps[track.at];
     switch (step.code) {
       case after:
@@ -272,7 +273,9 @@ export class MessagingCall implements Runnable {
     track.outstanding++;
     const done = (error: Error | undefined) => this.#transferred(track, peer, error);
     const transfer = this.#executor.take(peer, message, kind, this.sequence, channel, done);
-    if (!transfer.done) track.receives.push(transfer);
+    if (transfer.done) return;
+    track.receives.push(transfer);
+    if (this.#phase === 'failing') transfer.cancel(); // the peer turned out to be gone
   }
 
   #transferred(track: Track, peer: number, error: Error | undefined): void {
