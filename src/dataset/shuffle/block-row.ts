@@ -1,7 +1,7 @@
 /**
  * The row of a map output: where each block of each run lies, as numbers. It is what a map task WRITEs into the table of every rank, and what travels in the status.
  *
- *   f64   0 attempt + 1 | 1 rank | 2 runs | 3 its own checksum | then for each run:  key, 3 (24 bytes)  |  offsets, P + 1  |  checksums, P
+ *   f64   0 attempt + 1 | 1 rank | 2 runs | 3 its own checksum | then for each run:  bytes of the key, key, 19  |  offsets, P + 1  |  checksums, P
  *
  * In the table there is room for one run; a row with more says so, and is asked for.
  */
@@ -9,7 +9,8 @@
 import { checksum } from '../kernels.js';
 
 const HEAD = 4;
-const KEY = 3;
+/** Room for a packed key of messaging, with its length in front. */
+const KEY = 20;
 
 /** Numbers of a row. */
 export function rowLength(partitions: number, runs: number): number {
@@ -17,7 +18,7 @@ export function rowLength(partitions: number, runs: number): number {
 }
 
 export interface RowRun {
-  /** Packed key of the memory, 24 bytes. */
+  /** Packed key of the memory. */
   readonly key: Uint8Array;
   /** P + 1 offsets. */
   readonly offsets: Float64Array;
@@ -37,7 +38,9 @@ export function encodeRow(row: BlockRow, partitions: number): Float64Array {
   out[2] = row.runs.length;
   let at = HEAD;
   for (const { key, offsets, checksums } of row.runs) {
-    new Uint8Array(out.buffer, at * 8, KEY * 8).set(key.subarray(0, KEY * 8));
+    if (key.length > (KEY - 1) * 8) throw new RangeError(`a key of ${key.length} bytes does not fit in the row of a map output`);
+    out[at] = key.length;
+    new Uint8Array(out.buffer, (at + 1) * 8, key.length).set(key);
     out.set(offsets, at + KEY);
     out.set(checksums, at + KEY + partitions + 1);
     at += KEY + 2 * partitions + 1;
@@ -62,7 +65,7 @@ export function decodeRow(numbers: Float64Array, partitions: number, rank: numbe
   let at = HEAD;
   for (let r = 0; r < count; r++) {
     runs.push({
-      key: new Uint8Array(Float64Array.prototype.slice.call(numbers, at, at + KEY).buffer),
+      key: new Uint8Array(numbers.slice(at + 1, at + KEY).buffer, 0, numbers[at]),
       offsets: numbers.slice(at + KEY, at + KEY + partitions + 1),
       checksums: numbers.slice(at + KEY + partitions + 1, at + KEY + 2 * partitions + 1),
     });
