@@ -257,7 +257,7 @@ async function syncRound(
     const { exitCode } = await job.result;
     if (exitCode !== 0) throw new Error(`the exchange ended with ${exitCode}: ${errors.slice(-8).join('\n')}`);
     const { times, wrong } = JSON.parse(lines[0]) as { times: number[]; wrong: number };
-    if (wrong > 0) throw new Error(`${wrong} exchanges had a wrong sum`);
+    if (wrong > 0) throw new Error(`${wrong} sums came out wrong`);
     return times.slice(3);
   } finally {
     signal.removeEventListener('abort', stop);

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { loadMnist } from '../../../nn/index.js';
-import { chromeTrace, type RankTimeline, type Span } from '../../../train/index.js';
+import { chromeTrace, type RankTimeline, type Span, suggestInterval } from '../../../train/index.js';
 import { type Context, defineCommand, type OptionSpecs, UsageError } from '../../command.js';
 import { formatCount, formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';
@@ -43,7 +43,7 @@ const OPTIONS = {
     default: 'cnn',
     summary: 'two convolutions, or a dense network 784-512-256-10',
   },
-  epochs: { type: 'integer', default: 6, min: 1, max: 1000, summary: 'passes over the 60,000 images' },
+  epochs: { type: 'integer', default: 4, min: 1, max: 1000, summary: 'passes over the 60,000 images' },
   batch: { type: 'integer', min: 1, max: 4096, summary: 'images of one rank in a step; default: 128 shared by all ranks' },
   'learning-rate': {
     type: 'number',
@@ -300,6 +300,15 @@ async function measureAlone(task: Omit<TrainingTask, 'rank' | 'meeting'>, signal
   return meansOf(reports).samplesPerSecond;
 }
 
+/** What checkpoints cost, and how often they would pay where a rank is lost every 40 minutes. */
+function checkpointText({ checkpoints }: Done): string {
+  if (checkpoints === undefined || checkpoints.begun === 0) return '';
+  const { begun, skipped, stallMs } = checkpoints;
+  const { dalySeconds } = suggestInterval({ checkpointSeconds: stallMs / begun / 1e3, workerMtbfSeconds: 2400 });
+  const left = skipped > 0 ? `, ${skipped} left out` : '';
+  return `${begun} written${left}, ${significant(stallMs / begun)} ms of a step each; with a loss every 40 minutes one in ${significant(dalySeconds)} s is best`;
+}
+
 type Document = {
   readonly accuracy: number;
   readonly seconds: number;
@@ -334,6 +343,7 @@ function finalText(document: Document, done: Done, { style, width }: Pick<Contex
       `${ms(step.totalMs)}: read ${ms(step.readMs)}, forward ${ms(step.forwardMs)}, backward ${ms(step.backwardMs)}, transfer ${ms(step.transferMs)}, wait ${ms(step.waitMs)}, update ${ms(step.optimizerMs)}`,
     ],
     ['stragglers', document.straggler?.text ?? ''],
+    ['checkpoints', checkpointText(done)],
     ['time', duration(seconds)],
     ['trace', `${relative('', document.trace)} (open it in ui.perfetto.dev)`],
     ['report', relative('', document.report)],

@@ -2,7 +2,7 @@
 
 import { writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { FileStore } from '../../../launch/index.js';
+import { FileStore, init } from '../../../launch/index.js';
 import { Adam, cosineRate, digitCnn, digitMlp, loadMnist, Model, Sampler, Sgd, selectBlas, warmUp } from '../../../nn/index.js';
 import {
   arenaMemory,
@@ -52,6 +52,8 @@ async function train(task: TrainingTask): Promise<void> {
   const orphan = setInterval(() => process.ppid !== ppid && process.exit(1), 1000);
   orphan.unref();
   const { seed, batch, epochs, checkpoints: wanted } = task;
+  // The launcher's word on who runs, and its reports of who waits for whom; newcomers have neither.
+  const world = task.rank === undefined ? undefined : await init();
   const device = await openDevice('shm');
   const globalBatch = batch * task.size;
   const layers = task.model === 'cnn' ? digitCnn() : digitMlp();
@@ -75,6 +77,7 @@ async function train(task: TrainingTask): Promise<void> {
   const timeline = task.trace ? new Timeline() : undefined;
   const training = await distribute(model, optimizer, communicator, {
     device,
+    ...(world === undefined ? {} : { world }),
     accumulate: task.accumulate,
     stepsDone: restored?.step ?? 0,
     ...(exchange === undefined ? {} : { exchange }),
@@ -138,6 +141,7 @@ async function train(task: TrainingTask): Promise<void> {
   await writer?.close();
   store.close();
   device.close();
+  await world?.finalize();
 }
 
 // A newcomer is told so; the ranks of a job are told their number by the launcher.
