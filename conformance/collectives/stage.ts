@@ -1,13 +1,15 @@
 /** What the suite of collectives needs of a way to run them, and the stage of a case: ranks in one process, each with a communicator of its own. */
 
 import { Communicator, type CommunicatorOptions, type Exchange } from '../../src/collectives/index.js';
-import type { Context } from '../../src/messaging/index.js';
+import type { Context, WorkerOptions } from '../../src/messaging/index.js';
 
 export interface CollectivesFactory {
   /** Shown in the test names. */
   readonly name: string;
   /** A context per rank; undefined: on shared memory. */
   readonly open?: () => Promise<Context>;
+  /** Options of every worker. */
+  readonly worker?: WorkerOptions;
   /** Numbers of ranks that every algorithm is tried with. */
   readonly sizes: readonly number[];
   /** Cases that cannot be passed, each with the reason. */
@@ -89,7 +91,7 @@ export class Stage {
     const context = await this.#factory.open?.();
     if (context === undefined) return undefined;
     this.contexts[rank] = context;
-    return context.createWorker({ keepaliveMs: 2000 });
+    return context.createWorker({ ...this.#factory.worker });
   }
 
   async close(): Promise<void> {
