@@ -85,6 +85,16 @@ export class ElasticGroup {
     }
   }
 
+  /** Newcomers who were decided on, from the first on. Members that a loss caught apart agree on the highest. */
+  get handled(): number {
+    return this.#handled;
+  }
+
+  set handled(count: number) {
+    this.#handled = count;
+    this.#found = Math.max(this.#found, count);
+  }
+
   /** Newcomers who wait, as far as this member has seen. */
   get candidates(): number {
     return this.#found - this.#handled;

@@ -30,7 +30,10 @@ export interface FitOptions {
   readonly steps?: number;
   /** At every rank, every `reportEvery` steps. */
   onReport?(report: FitReport): void;
-  /** At every rank, when an epoch is done; parameters are settled. May use the communicator: all ranks call it. Returning false ends the training. */
+  /**
+   * At every rank, when an epoch is done; parameters are settled. May use the communicator: all ranks call it. Returning false ends the training. Called
+   * again for the same epoch when a rank was lost meanwhile.
+   */
   onEpoch?(epoch: number): Promise<boolean>;
   /** Before each step, at every rank: the number of the step. For shows and tests. */
   beforeStep?(step: number): void;
@@ -115,6 +118,8 @@ class Fit {
   #stretchBegan = nowMs();
   #lastTurn = nowMs();
   #samples = 0;
+  #epochsEnded = Number.POSITIVE_INFINITY;
+  #agreed = false;
 
   constructor(training: Distributed, options: FitOptions) {
     const { epochs, sampler, reportEvery = 20, steps } = options;
@@ -141,6 +146,7 @@ class Fit {
         if (!isLoss(error) || (this.#options.onLoss ?? 'shrink') === 'throw') throw error;
         const at = nowMs();
         await training.recover();
+        this.#agreed = false;
         this.#restart();
         const { stepsDone: step, size: ranks } = training;
         this.#options.onMembers?.({ what: 'lost', ranks, step, tookMs: nowMs() - at });
@@ -161,13 +167,18 @@ class Fit {
     return { steps: training.stepsDone, samples: this.#samples, ms: nowMs() - beganMs, meanStep };
   }
 
-  /** One step and what belongs to its end. False: the training is over. */
+  /** One step, or the end of an epoch. False: the training is over. */
   async #advance(): Promise<boolean> {
     const training = this.#training;
-    const { sampler, checkpoints, onEpoch } = this.#options;
+    const { sampler, checkpoints } = this.#options;
+    if (!this.#agreed) await this.#agree();
+    const { stepsPerEpoch } = sampler;
+    const ended =
+      training.stepsDone >= this.#steps ? Math.ceil(this.#steps / stepsPerEpoch) : Math.floor(training.stepsDone / stepsPerEpoch);
+    if (ended > this.#epochsEnded) return this.#endEpoch(ended);
     if (training.stepsDone >= this.#steps) return false;
-    const epoch = Math.floor(training.stepsDone / sampler.stepsPerEpoch);
-    await this.#step(epoch, training.stepsDone % sampler.stepsPerEpoch);
+    const epoch = Math.floor(training.stepsDone / stepsPerEpoch);
+    await this.#step(epoch, training.stepsDone % stepsPerEpoch);
     const done = training.stepsDone;
     if (done % this.#reportEvery === 0 || done === this.#steps) await this.#report(epoch);
     if (checkpoints?.due(done)) {
@@ -181,13 +192,34 @@ class Fit {
       await turn();
       this.#lastTurn = nowMs();
     }
-    if (done % sampler.stepsPerEpoch !== 0 && done !== this.#steps) return true;
+    return true;
+  }
+
+  async #endEpoch(ended: number): Promise<boolean> {
+    const training = this.#training;
     await training.settle();
     const begin = nowMs();
-    const goOn = await onEpoch?.(epoch);
-    training.timeline?.add('evaluate', begin, nowMs(), done);
+    const goOn = (await this.#options.onEpoch?.(ended - 1)) ?? true;
+    training.timeline?.add('evaluate', begin, nowMs(), training.stepsDone);
+    this.#epochsEnded = ended;
     this.#restart();
-    return goOn !== false;
+    return goOn;
+  }
+
+  /**
+   * Members of a new communicator agree on where they stand. A loss may catch them apart: one is through with the evaluation of an epoch, another is not;
+   * one has decided on a newcomer, another has not. The evaluation is done again, the newcomer counts as decided on.
+   */
+  async #agree(): Promise<void> {
+    const { group } = this.#options;
+    const told = Float64Array.of(-this.#epochsEnded, group?.handled ?? 0);
+    await this.#training.communicator.allreduce(told, 'max');
+    // Whoever has just come has no opinion: -Infinity loses every maximum, unless all have just come.
+    this.#epochsEnded = Number.isFinite(told[0])
+      ? -told[0]
+      : Math.floor(this.#training.stepsDone / this.#options.sampler.stepsPerEpoch);
+    if (group !== undefined) group.handled = told[1];
+    this.#agreed = true;
   }
 
   async #step(epoch: number, step: number): Promise<void> {
@@ -278,6 +310,7 @@ class Fit {
       const communicator = await group.admit(training.communicator, rows[0][7]);
       if (communicator !== undefined) {
         await training.adopt(communicator);
+        this.#agreed = false;
         onMembers?.({ what: 'joined', ranks: training.size, step, tookMs: nowMs() - begin });
       }
     }

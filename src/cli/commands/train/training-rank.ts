@@ -7,13 +7,11 @@ import { Adam, cosineRate, digitCnn, digitMlp, loadMnist, Model, Sampler, Sgd, s
 import {
   arenaMemory,
   CheckpointWriter,
-  type Distributed,
   distribute,
   ElasticGroup,
   evaluate,
   exportWeights,
   fit,
-  isLoss,
   restoreCheckpoint,
   type SharedEvaluation,
   Timeline,
@@ -28,22 +26,6 @@ const WARM_UP_STEPS = 50;
 
 function say(message: TrainingMessage): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
-}
-
-/** Evaluates, and once more with those who are left when a rank is lost meanwhile. */
-async function evaluateAll(
-  training: Distributed,
-  data: Parameters<typeof evaluate>[1],
-  elastic: boolean,
-): Promise<SharedEvaluation> {
-  for (;;) {
-    try {
-      return await evaluate(training.model, data, training.communicator, KEEP_WRONG);
-    } catch (error) {
-      if (!elastic || !isLoss(error)) throw error;
-      await training.recover();
-    }
-  }
 }
 
 async function train(task: TrainingTask): Promise<void> {
@@ -120,7 +102,7 @@ async function train(task: TrainingTask): Promise<void> {
     },
     async onEpoch(epoch) {
       if (!task.evaluate) return true;
-      last = await evaluateAll(training, test, task.onLoss === 'shrink');
+      last = await evaluate(model, test, training.communicator, KEEP_WRONG);
       const { wrong: _, ...scores } = last;
       if (training.rank === 0) say({ type: 'epoch', epoch, seconds: (performance.now() - began) / 1e3, ...scores });
       return true;
