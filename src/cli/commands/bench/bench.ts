@@ -7,11 +7,21 @@ import { benchMessaging } from '../messaging/bench-messaging.js';
 import { benchPatterns } from '../messaging/bench-patterns.js';
 import { benchRpc } from '../messaging/bench-rpc.js';
 import { benchTrain } from '../train/bench-train.js';
+import { benchPs } from '../train-exchange/bench-ps.js';
 import { benchVerbs } from './verbs.js';
 
 export const bench: CommandGroup = {
   name: 'bench',
   summary: 'measures Verbena and other systems side by side',
-  commands: [benchVerbs, ...benchMessaging, benchPatterns, benchRpc, ...collectiveBenches, ...datasetBenches, benchTrain],
+  commands: [
+    benchVerbs,
+    ...benchMessaging,
+    benchPatterns,
+    benchRpc,
+    ...collectiveBenches,
+    ...datasetBenches,
+    benchTrain,
+    benchPs,
+  ],
   examples: benchVerbs.examples,
 };

@@ -1,0 +1,275 @@
+/** `verbena bench ps`: push and pull of parameter servers, beside ZeroMQ with the same payloads, and beside what the cost formula says. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parameterServer } from '../../../plan/cost/parameter-server.js';
+import { type Context, defineCommand, type OptionSpecs, type Outcome } from '../../command.js';
+import { allowedCpus } from '../../cpus.js';
+import { formatSize, significant } from '../../size.js';
+import { boxTable } from '../../table.js';
+import { ChildProgram } from '../bench/child-program.js';
+import { median, summarize } from '../bench/statistics.js';
+import type { RankOpen, RoundTimes } from './server-rank.js';
+import { missingZeroMq, runZeroMq, type ZeroMqWay } from './zeromq-server-peer.js';
+
+const PROGRAM = new URL('./server-rank.js', import.meta.url);
+const LIMIT_MS = 100_000;
+const WAYS: readonly ZeroMqWay[] = ['plain', 'messages'];
+/** Copies of a push and a pull through sockets, array to array: into the message, into the kernel, out of it, out of the message; twice. */
+const SOCKET_COPIES = 8;
+
+const OPTIONS = {
+  metric: {
+    type: 'choice',
+    choices: ['latency', 'cost'],
+    default: 'latency',
+    summary: 'push and pull of one worker and one server; or time per direction by workers and servers, against the formula',
+  },
+  size: { type: 'size', default: 1 << 22, min: 64, max: 1 << 28, summary: 'bytes of the gradient' },
+  workers: { type: 'integer', default: 1, min: 1, max: 16, summary: 'latency: workers, a process each' },
+  servers: { type: 'integer', default: 1, min: 1, max: 16, summary: 'latency: servers, a process each' },
+  rounds: { type: 'integer', default: 7, min: 1, max: 50, summary: 'rounds of each system, in turn' },
+  'round-ms': { type: 'integer', default: 400, min: 50, max: 10_000, summary: 'length of a round' },
+  peer: { type: 'list', choices: ['zeromq'], default: [], value: 'NAME,...', summary: 'what to measure beside' },
+} as const satisfies OptionSpecs;
+
+type PsContext = Context<typeof OPTIONS>;
+
+export const benchPs = defineCommand({
+  name: 'ps',
+  summary: 'parameter servers: push and pull beside ZeroMQ, and against the cost formula',
+  description:
+    'The worker pushes a gradient, the server subtracts it times a rate from the parameters, the worker pulls these. Both systems do all of it; results are checked. ZeroMQ\n' +
+    'is a C program with a REQ and a REP socket over ipc, in the better of two ways: arrays (8 copies), or messages that are sent and read in place (6).',
+  options: OPTIONS,
+  examples: [
+    { line: 'verbena bench ps --size 4M --peer zeromq', note: 'Beside ZeroMQ.' },
+    { line: 'verbena bench ps --metric cost', note: 'Time per direction against max(n/b, p n/(k b)).' },
+  ],
+  run: (context) => (context.options.metric === 'cost' ? cost(context) : compare(context)),
+});
+
+/** Servers and workers as processes of their own. */
+class Fleet {
+  readonly workers: ChildProgram[];
+  readonly servers: ChildProgram[];
+  readonly #directory = mkdtempSync(join(tmpdir(), 'verbena-bench-ps-'));
+
+  constructor(workers: number, servers: number, signal: AbortSignal) {
+    const start = () => new ChildProgram(PROGRAM, { cpus: allowedCpus(), signal });
+    this.servers = Array.from({ length: servers }, start);
+    this.workers = Array.from({ length: workers }, start);
+  }
+
+  async open(bytes: number): Promise<void> {
+    const ranks = [...this.servers, ...this.workers];
+    const numbers = ranks.map((_, rank) => rank);
+    const shape = {
+      directory: this.#directory,
+      size: ranks.length,
+      servers: numbers.slice(0, this.servers.length),
+      workers: numbers.slice(this.servers.length),
+      floats: Math.max(16, bytes >> 2),
+      settings: { mode: 'sync', optimizer: { kind: 'sgd' }, replicate: false } as const,
+    };
+    await Promise.all(ranks.map((rank, r) => rank.request('open', { ...shape, rank: r } satisfies RankOpen)));
+  }
+
+  /** Times of all workers, one after the other. */
+  async steps(count: number): Promise<RoundTimes> {
+    const all = await Promise.all(this.workers.map((worker) => worker.request<RoundTimes>('steps', count)));
+    return {
+      roundTripUs: all.flatMap(({ roundTripUs }) => roundTripUs),
+      pushUs: all.flatMap(({ pushUs }) => pushUs),
+    };
+  }
+
+  async check(): Promise<void> {
+    for (const worker of this.workers) {
+      if (!(await worker.request<boolean>('right'))) throw new Error('the parameters are not what the pushes make them');
+    }
+  }
+
+  /**
+   * From the counters of workers and servers, per push and pull: how often the payload went from one memory to another by READ (`transfers`), and how often its bytes
+   * were handled beyond once each way (`copies`).
+   */
+  async copies(bytes: number): Promise<{ transfers: number; copies: number }> {
+    const pulls = await Promise.all(this.workers.map((worker) => worker.request<number>('workerBytes')));
+    const takes = await Promise.all(this.servers.map((one) => one.request<{ mapped: number; read: number }>('serverBytes')));
+    // The first pull of a worker came without a push.
+    const pulled = pulls.reduce((sum, one) => sum + one - bytes, 0);
+    const read = takes.reduce((sum, one) => sum + one.read, 0);
+    const mapped = takes.reduce((sum, one) => sum + one.mapped, 0);
+    const turns = pulled / bytes;
+    return { transfers: (pulled + read) / bytes / turns, copies: (pulled + read + mapped) / bytes / turns - 2 };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.workers, ...this.servers].map((program) => program.close()));
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
+
+/** As many steps as fill a round. */
+async function calibrate(fleet: Fleet, roundMs: number): Promise<number> {
+  await fleet.steps(20);
+  const { roundTripUs } = await fleet.steps(20);
+  return Math.max(10, Math.round((1e3 * roundMs) / median(roundTripUs)));
+}
+
+async function compare(context: PsContext): Promise<Outcome> {
+  const { options, style, progress } = context;
+  const { size, rounds, workers, servers } = options;
+  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(LIMIT_MS)]);
+  const missing: Record<string, string> = {};
+  let peer = options.peer.includes('zeromq');
+  const install = peer ? missingZeroMq() : undefined;
+  if (install !== undefined) {
+    missing['zeromq'] = install;
+    peer = false;
+  }
+  const fleet = new Fleet(workers, servers, signal);
+  try {
+    await fleet.open(size);
+    const count = await calibrate(fleet, options['round-ms']);
+    const ours: number[][] = [];
+    const pushes: number[][] = [];
+    const theirs = new Map<ZeroMqWay, number[][]>(WAYS.map((way) => [way, []]));
+    for (let round = 0; round < rounds; round++) {
+      const times = await fleet.steps(count);
+      ours.push([...times.roundTripUs]);
+      pushes.push([...times.pushUs]);
+      if (peer) {
+        for (const way of WAYS) theirs.get(way)?.push(await runZeroMq(size, options['round-ms'] / 2, way, signal));
+      }
+      progress(`round ${round + 1} of ${rounds}`);
+    }
+    await fleet.check();
+    const { transfers, copies } = await fleet.copies(4 * Math.max(16, size >> 2));
+    const row = (who: string, values: number[][], copied: number, more: object) => {
+      const { min, p50, p99 } = summarize(values);
+      const gigabytesPerSecond = (2 * size) / p50 / 1e3;
+      return {
+        who,
+        op: 'push+pull',
+        size,
+        metric: 'latency',
+        unit: 'us',
+        min,
+        p50,
+        p99,
+        gigabytesPerSecond,
+        copies: copied,
+        rounds,
+        ...more,
+      };
+    };
+    const push = summarize(pushes).p50;
+    const results = [row('verbena/shm', ours, copies, { pushUs: push, transfers, workers, servers })];
+    const ratios: Record<string, number> = {};
+    if (peer) {
+      const ways = WAYS.map((way) => ({ way, values: theirs.get(way) as number[][] }));
+      const best = ways.reduce((a, b) => (summarize(a.values).p50 <= summarize(b.values).p50 ? a : b));
+      const zeromqCopies = best.way === 'plain' ? SOCKET_COPIES : SOCKET_COPIES - 2;
+      const each = Object.fromEntries(ways.map(({ way, values }) => [way, summarize(values).p50]));
+      results.push(row('zeromq', best.values, zeromqCopies, { way: best.way, p50ByWay: each }));
+      ratios['zeromq'] = Number((results[1].p50 / results[0].p50).toPrecision(4));
+      ratios['zeromq, arrays'] = Number((each['plain'] / results[0].p50).toPrecision(4));
+    }
+    const document = { results, ratios, missing, workers, servers };
+    const text = () => {
+      const rows = results.map((result) => [
+        result.who,
+        `${significant(result.p50)} us`,
+        `${significant(result.gigabytesPerSecond)} GB/s`,
+        String(Math.round(result.copies)),
+        ratios[result.who] === undefined ? '' : `${significant(ratios[result.who])}x`,
+      ]);
+      const right = { align: 'right' } as const;
+      return [
+        `${style.bold(`push and pull of ${formatSize(size)}`)}  ${style.dim(`${workers} workers, ${servers} servers, ${rounds} rounds in turn`)}`,
+        boxTable(
+          [
+            { title: 'who' },
+            { title: 'push+pull', ...right },
+            { title: 'both ways', ...right },
+            { title: 'copies', ...right },
+            { title: 'Verbena is', ...right },
+          ],
+          rows,
+          style,
+        ),
+        style.dim(
+          `of ours ${significant(push)} us until the push is applied; ${significant(transfers)} transfer for both ways (the pull's READ): the update reads the gradient where it lies`,
+        ),
+        ...(peer ? [style.dim(`ZeroMQ between arrays (8 copies): Verbena is ${significant(ratios['zeromq, arrays'])}x`)] : []),
+        ...Object.entries(missing).map(([who, how]) => `missing ${who}: ${how}`),
+      ].join('\n');
+    };
+    return { document, text };
+  } finally {
+    await fleet.close();
+  }
+}
+
+/** Workers and servers that are measured. */
+const SHAPES: readonly (readonly [number, number])[] = [
+  [1, 1],
+  [2, 1],
+  [2, 2],
+  [4, 1],
+  [4, 2],
+];
+
+async function cost(context: PsContext): Promise<Outcome> {
+  const { options, style, progress } = context;
+  const { size } = options;
+  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(LIMIT_MS)]);
+  const cpus = allowedCpus().length;
+  const measured: { workers: number; servers: number; pushUs: number; pullUs: number }[] = [];
+  for (const [workers, servers] of SHAPES) {
+    progress(`${workers} workers, ${servers} servers`);
+    const fleet = new Fleet(workers, servers, signal);
+    try {
+      await fleet.open(size);
+      const count = Math.ceil((await calibrate(fleet, options['round-ms'])) / 2);
+      const rounds = [];
+      for (let round = 0; round < 3; round++) rounds.push(await fleet.steps(count));
+      await fleet.check();
+      const pushUs = median(rounds.map((times) => median([...times.pushUs])));
+      const roundTripUs = median(rounds.map((times) => median([...times.roundTripUs])));
+      measured.push({ workers, servers, pushUs, pullUs: roundTripUs - pushUs });
+    } finally {
+      await fleet.close();
+    }
+  }
+  const [base] = measured;
+  const results = measured.map((one) => {
+    const predicted = (us: number) => {
+      const shape = { workers: one.workers, servers: one.servers, bytes: size, bytesPerSecond: size / (us * 1e-6) };
+      return 1e6 * parameterServer(shape).pushSeconds;
+    };
+    const [predictedPushUs, predictedPullUs] = [predicted(base.pushUs), predicted(base.pullUs)];
+    return { ...one, predictedPushUs, predictedPullUs, pushOverPredicted: one.pushUs / predictedPushUs };
+  });
+  const document = { size, cpus, results };
+  const text = () =>
+    [
+      `${style.bold(`time per direction, ${formatSize(size)}`)}  ${style.dim('predicted: max(n/b, p n/(k b)), b from the first row')}`,
+      boxTable(
+        ['workers', 'servers', 'push', 'predicted', 'pull', 'predicted'].map((title) => ({ title, align: 'right' as const })),
+        results.map((one) =>
+          [one.workers, one.servers, one.pushUs, one.predictedPushUs, one.pullUs, one.predictedPullUs].map((value, i) =>
+            i < 2 ? String(value) : `${significant(value)} us`,
+          ),
+        ),
+        style,
+      ),
+      style.dim(
+        `a push is read and applied by the server, a pull is read by the worker: the first follows the formula as long as servers have a core each (${cpus} here)`,
+      ),
+    ].join('\n');
+  return { document, text };
+}
