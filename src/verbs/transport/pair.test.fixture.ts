@@ -17,6 +17,7 @@ import type { RcSettings } from './rc-settings.js';
 import { ReceiveQueue, ReceiveWork } from './receive-queue.js';
 import { RegionTable } from './region-table.js';
 import { SendQueue, SendWork } from './send-queue.js';
+import { StateCopy } from './state-copy.js';
 
 export const ALL_ACCESS = ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE | ACCESS_REMOTE_READ | ACCESS_REMOTE_ATOMIC;
 
@@ -153,6 +154,8 @@ export class Pair {
   readonly trace: string[] = [];
   /** Called with every packet put on the link; it may change the bytes (the ICRC is made after it). Return false to lose it. */
   filter: ((from: End, p: Packet, bytes: Uint8Array) => boolean) | undefined;
+  private settingsOfA = DEFAULT_SETTINGS;
+  private settingsOfB = DEFAULT_SETTINGS;
   private readonly flying: Arrival[] = [];
   private order = 0;
   private readonly buffer = new Uint8Array(8192);
@@ -176,7 +179,20 @@ export class Pair {
     ] as const) {
       end.endpoint = new RcEndpoint({ ...end, host: end, memory: end.memory }, s);
     }
+    pair.settingsOfA = forA;
+    pair.settingsOfB = forB;
     return pair;
+  }
+
+  /** Puts a new endpoint in the place of an old one, as when another thread takes over: only what `copyState` moves is kept. */
+  move(end: End): void {
+    const settings = end === this.a ? this.settingsOfA : this.settingsOfB;
+    const old = end.endpoint as RcEndpoint;
+    const copy = new StateCopy(new SharedArrayBuffer(8 * RcEndpoint.stateWords(64, settings.maxDestRdAtomic)));
+    old.copyState(copy.start(false));
+    const fresh = new RcEndpoint({ ...end, host: end, memory: end.memory }, { ...settings, sendPsn: 0, receivePsn: 0 });
+    fresh.copyState(copy.start(true));
+    end.endpoint = fresh;
   }
 
   /** Lets both ends send what they have. */

@@ -60,6 +60,7 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
 
   /** Moves everything that the connection remembers; its settings and queues are the same at both places. */
   copyState(s: StateCopy): void {
+    this.hasOvertaken = s.flag(this.hasOvertaken);
     this.requester.copyState(s);
     this.responder.copyState(s);
   }

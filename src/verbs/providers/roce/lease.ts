@@ -25,7 +25,8 @@ export class Lease {
   private readonly data: EngineData;
   private readonly board: Switchboard;
   private engine: InlineEngine | undefined;
-  private isHeld = false;
+  /** The program's thread runs the data path, as far as it knows. */
+  isHeld = false;
   private polls = 0;
   private wanted = POLLS;
   private since = 0;
