@@ -27,7 +27,7 @@ export interface RanksOptions {
   /** All are killed after this time. Default 60,000 ms. */
   readonly watchdogMs?: number;
   /** Environment of one rank beside this process's. */
-  readonly env?: (rank: number) => Record<string, string>;
+  readonly env?: (rank: number) => Record<string, string | undefined>;
   /** Called for each line of each rank. */
   readonly heard?: (rank: number, line: Record<string, unknown>, ranks: readonly ChildProcess[]) => void;
 }
