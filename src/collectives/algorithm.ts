@@ -32,8 +32,11 @@ export interface Shape {
   readonly radix?: number;
 }
 
-/** Where a term of a cost is paid. `flat`: inside the host if there is one host only, otherwise on the network. */
-export type Level = 'flat' | 'host' | 'network' | 'memory' | 'switch';
+/**
+ * Where a term of a cost is paid. `flat`: inside the host if there is one host only, otherwise on the network. `memory`: reading a peer's memory;
+ * `memory-write`: writing it; `memory-update`: writing what was read just before, so that it is in the cache.
+ */
+export type Level = 'flat' | 'host' | 'network' | 'memory' | 'memory-write' | 'memory-update' | 'switch';
 
 export interface CostTerm {
   readonly level: Level;
@@ -51,6 +54,8 @@ export interface Cost {
   readonly terms: readonly CostTerm[];
   /** Bytes combined, one after the other, on the critical path. */
   readonly gamma: number;
+  /** Bytes copied or combined inside the own memory beyond what is taken in, at the busiest rank. Default 0. */
+  readonly copied?: number;
   /**
    * Segments in which the terms overlap: the longest term is paid in full, the others for one segment of it. Default 1: the terms add up.
    */

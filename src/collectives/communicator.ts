@@ -15,7 +15,7 @@
 
 import type { World } from '../launch/index.js';
 import type { Worker } from '../messaging/index.js';
-import type { Collective } from '../schedule/schedule.js';
+import type { Collective, Schedule } from '../schedule/schedule.js';
 import type { Topology } from '../schedule/topology.js';
 import type { Reduction, UserReduction, Vector } from './element.js';
 import { CollectiveError, type CollectiveErrorCode } from './errors.js';
@@ -26,12 +26,13 @@ import { LOCAL_MACHINE } from './local-machine.js';
 import type { Machine } from './machine.js';
 import { decideMembers, openDoor, takeSeat } from './membership.js';
 import { parseOverride } from './override.js';
-import { Planner } from './plan.js';
+import { type Plan, Planner } from './plan.js';
 import { type CollectiveOptions, PreparedCall } from './prepared-call.js';
 import { type Counts, invalid, type PairCounts, type Request, Requests } from './request.js';
 import type { Selection } from './selection.js';
 import type { Method } from './shared-memory/call.js';
 import { nextKey } from './surroundings.js';
+import { tunedMachine } from './tuned-machine.js';
 
 export interface CommunicatorOptions {
   /** 0 .. size - 1. */
@@ -44,7 +45,7 @@ export interface CommunicatorOptions {
   readonly key?: string;
   /** Which algorithms may run, as in `allreduce:ring;broadcast:binomial`. Default: $VERBENA_ALGORITHMS, else by cost. The same at all ranks. */
   readonly algorithms?: string;
-  /** Constants for the choice of algorithms. Default: those of a usual server. The same at all ranks. */
+  /** Constants for the choice of algorithms. Default: what `verbena tune` measured, where all ranks are on one host; else those of a usual server. The same at all ranks. */
   readonly machine?: Machine;
   /** Milliseconds after which a call gives up, and the communicator is broken. Default: Infinity; a dead rank is noticed anyhow. */
   readonly timeoutMs?: number;
@@ -122,7 +123,7 @@ export class Communicator {
     this.#planner = new Planner({
       size,
       kind: executor.kind,
-      machine: options.machine ?? LOCAL_MACHINE,
+      machine: options.machine ?? (executor.kind === 'shared-memory' ? tunedMachine(size) : LOCAL_MACHINE),
       override: wanted === undefined ? undefined : parseOverride(wanted),
       topology: origin.ground.topology,
     });
@@ -376,6 +377,24 @@ export class Communicator {
     return this.#prepare(this.#requests.barrier());
   }
 
+  /**
+   * A schedule of one's own, ready to run. The buffers are those that the method of its collective takes, in its order; one that this rank does not have is
+   * undefined. The same at all ranks. @throws COLL_INVALID for buffers that do not fit, and for a schedule that cannot run here. It is not proved here: `proveSchedule` does that.
+   */
+  prepareSchedule(
+    schedule: Schedule,
+    buffers: readonly (Vector | undefined)[] = [],
+    op: Reduction = 'sum',
+    options: Pick<CollectiveOptions, 'type'> = {},
+  ): PreparedCall {
+    if (schedule.size !== this.size) throw invalid(`the schedule is for ${schedule.size} ranks, not for ${this.size}`);
+    return this.#prepare(this.#requests.scheduled(schedule, buffers, op, options.type), {
+      method: 'program',
+      selection: undefined,
+      schedule,
+    });
+  }
+
   /** Totals over all calls of this rank. */
   counters(): CallCounters {
     return { ...this.#executor.totals };
@@ -535,8 +554,7 @@ export class Communicator {
     this.#prepare(request).runSync(options.timeoutMs);
   }
 
-  #prepare(request: Request): PreparedCall {
-    const plan = this.#planner.plan(request);
+  #prepare(request: Request, plan: Plan = this.#planner.plan(request)): PreparedCall {
     return new PreparedCall(this.#executor.prepare(request, plan), plan, {
       timeoutMs: this.#options.timeoutMs ?? Number.POSITIVE_INFINITY,
       waits: this.#ground.surroundings?.waitsOf(request.collective),

@@ -1,6 +1,7 @@
 /** The collectives layer: algorithms as schedules, their costs, the choice between them, and the communicator that runs them. */
 
 export * from './algorithm.js';
+export * from './calibration.js';
 export * from './communicator.js';
 export type { ElementType, Reduction, UserReduction, Vector } from './element.js';
 export * from './errors.js';
@@ -16,3 +17,4 @@ export * from './registry.js';
 export type { Counts, PairCounts } from './request.js';
 export * from './selection.js';
 export type { Method } from './shared-memory/call.js';
+export { tunedMachine, tunedMachinePath, writeTunedMachine } from './tuned-machine.js';

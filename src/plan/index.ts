@@ -16,6 +16,7 @@ export {
 } from './cost/rendezvous-threshold.js';
 export { type RooflineAnswer, type RooflineQuestion, roofline } from './cost/roofline.js';
 export { type SpeedupAnswer, speedup, workersAtEfficiency } from './cost/speedup.js';
+export { type CalibrationRun, medianError, type PredictedTime, predictHeldOut } from './fit/calibration.js';
 export { fitLine, fitPiecewise, leaveOneOut, type PredictedRow, type TimeModel } from './fit/piecewise.js';
 export { type MeasuredRow, type MeasuredTable, publishedTables } from './fit/published-tables.js';
 export { PlanRefusal } from './refusal.js';

@@ -127,6 +127,7 @@ export const bruckAllToAll: Algorithm = {
   },
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    return flatCost(shape, ceilLog2(p), (n * hops(p)) / p, 0);
+    const sent = (n * hops(p)) / p;
+    return { ...flatCost(shape, ceilLog2(p), sent, 0), copied: 2 * n + 2 * sent };
   },
 };

@@ -90,6 +90,7 @@ export const hierarchicalAllToAll: Algorithm = {
         { level: 'network', alpha: k - 1, beta: (n * (k - 1)) / k, flows: g },
       ],
       gamma: 0,
+      copied: 2 * n + n / g + n / k,
     };
   },
 };

@@ -43,6 +43,6 @@ export const linearAllToAll: Algorithm = {
   cost(shape) {
     const { size: p, bytes: n } = shape;
     const wavefront = p === 1 ? 0 : 2 * p - 3;
-    return flatCost(shape, wavefront, (n * wavefront) / p, 0);
+    return { ...flatCost(shape, wavefront, (n * wavefront) / p, 0), copied: n / p };
   },
 };

@@ -41,6 +41,6 @@ export const pairwiseAllToAll: Algorithm = {
   },
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    return flatCost(shape, p - 1, (n * (p - 1)) / p, 0);
+    return { ...flatCost(shape, p - 1, (n * (p - 1)) / p, 0), copied: n / p };
   },
 };

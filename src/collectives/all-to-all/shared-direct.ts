@@ -53,6 +53,6 @@ export const sharedDirectAllToAll: Algorithm = {
     });
   },
   cost({ size: p, bytes: n }) {
-    return { terms: [{ level: 'memory', alpha: 2 * (p - 1), beta: (n * (p - 1)) / p }], gamma: 0 };
+    return { terms: [{ level: 'memory-write', alpha: 2 * (p - 1), beta: (n * (p - 1)) / p }], gamma: 0, copied: n / p };
   },
 };

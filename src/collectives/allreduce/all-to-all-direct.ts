@@ -49,6 +49,6 @@ export const allToAllDirect: Algorithm = {
   },
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    return flatCost(shape, p - 1, n * (p - 1), n * (p - 1));
+    return { ...flatCost(shape, p - 1, n * (p - 1), n * (p - 1)), copied: 2 * n };
   },
 };

@@ -75,6 +75,6 @@ export const recursiveDoubling: Algorithm = {
     const { size: p, bytes: n } = shape;
     const rounds = floorLog2(p);
     const x = fold(p).extra > 0 ? 1 : 0;
-    return flatCost(shape, rounds + 2 * x, n * (rounds + 2 * x), n * (rounds + x));
+    return { ...flatCost(shape, rounds + 2 * x, n * (rounds + 2 * x), n * (rounds + x)), copied: n * rounds };
   },
 };

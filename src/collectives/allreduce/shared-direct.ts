@@ -47,6 +47,11 @@ export const sharedDirect: Algorithm = {
     });
   },
   cost({ size: p, bytes: n }) {
-    return { terms: [{ level: 'memory', alpha: 2 * (p - 1), beta: (2 * n * (p - 1)) / p }], gamma: (n * (p - 1)) / p };
+    const part = (n * (p - 1)) / p;
+    const terms = [
+      { level: 'memory', alpha: 2 * (p - 1), beta: part },
+      { level: 'memory-update', alpha: 0, beta: part },
+    ] as const;
+    return { terms, gamma: part };
   },
 };

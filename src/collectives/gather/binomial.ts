@@ -21,6 +21,6 @@ export const binomialGather: Algorithm = {
   schedule: (shape) => gatherSchedule('binomial', binomialTree(shape.size), shape),
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    return flatCost(shape, ceilLog2(p), (n * (p - 1)) / p, 0);
+    return { ...flatCost(shape, ceilLog2(p), (n * (p - 1)) / p, 0), copied: n / p };
   },
 };

@@ -46,6 +46,11 @@ export const sharedDirectReduce: Algorithm = {
   },
   cost({ size: p, bytes: n }) {
     if (p === 1) return { terms: [{ level: 'memory', alpha: 0, beta: 0 }], gamma: 0 };
-    return { terms: [{ level: 'memory', alpha: 2 * (p - 1), beta: n }], gamma: (n * (p - 1)) / p };
+    const part = (n * (p - 1)) / p;
+    const terms = [
+      { level: 'memory', alpha: 2 * (p - 1), beta: part },
+      { level: 'memory-update', alpha: 0, beta: n / p },
+    ] as const;
+    return { terms, gamma: part };
   },
 };

@@ -54,6 +54,6 @@ export const recursiveDoublingScan: Algorithm = {
   cost(shape) {
     const { size: p, bytes: n } = shape;
     const steps = ceilLog2(p);
-    return flatCost(shape, steps, n * steps, n * steps);
+    return { ...flatCost(shape, steps, n * steps, n * steps), copied: n * steps };
   },
 };

@@ -21,6 +21,6 @@ export const binomialScatter: Algorithm = {
   schedule: (shape) => scatterSchedule('binomial', binomialTree(shape.size), shape),
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    return flatCost(shape, ceilLog2(p), (n * (p - 1)) / p, 0);
+    return { ...flatCost(shape, ceilLog2(p), (n * (p - 1)) / p, 0), copied: n / p };
   },
 };

@@ -22,6 +22,6 @@ export const fanOutScatter: Algorithm = {
   cost(shape) {
     const { size: p, bytes: n } = shape;
     const tree = fanTree(p, DEGREE);
-    return flatCost(shape, gatherPath(tree, 1, 0), gatherPath(tree, 0, n / p), 0);
+    return { ...flatCost(shape, gatherPath(tree, 1, 0), gatherPath(tree, 0, n / p), 0), copied: n / p };
   },
 };

@@ -18,6 +18,6 @@ export const linearScatter: Algorithm = {
   schedule: (shape) => scatterSchedule('linear', starTree(shape.size), shape),
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    return flatCost(shape, p - 1, (n * (p - 1)) / p, 0);
+    return { ...flatCost(shape, p - 1, (n * (p - 1)) / p, 0), copied: n / p };
   },
 };

@@ -3,6 +3,7 @@
  */
 import { findAlgorithm } from '../../collectives/registry.js';
 import { formulaNs, machineOf } from '../cost/collective-cost.js';
+import { medianError, predictHeldOut } from '../fit/calibration.js';
 import { ncclAllreduce } from '../fit/nccl-model.js';
 import { fitLine, fitPiecewise, leaveOneOut } from '../fit/piecewise.js';
 import { h200Collectives, h200SwitchReduction, type MeasuredTable, publishedTables } from '../fit/published-tables.js';
@@ -13,6 +14,7 @@ import { simulateRounds } from '../simulate/rounds.js';
 import { parseTopology } from '../topology/registry.js';
 import { crossSimulatorValues } from './cross-simulator.js';
 import { knownValues } from './known-values.js';
+import { recordedCalibration } from './recorded-calibration.js';
 
 /** Markdown of the whole page. */
 export function validationPage(): string {
@@ -63,11 +65,38 @@ function measuredPart(): string[] {
     '',
   ];
   for (const table of publishedTables) lines.push(...tableLines(table));
-  lines.push(...otherCollectives());
+  lines.push(...otherCollectives(), ...calibrationLines());
   const line = fitLine(publishedTables[0].rows);
   const errors = publishedTables[0].rows.map((row) => Math.abs(line.predict(row.bytes) / row.seconds - 1));
   lines.push(
     `One straight line through the A100 table (${formatSeconds(line.alphaSeconds)} and ${((line.bytesPerSecond * 1.75) / 1e9).toFixed(0)} GB/s of bus) is ${percent(mean(errors))} off on average and ${percent(Math.max(...errors))} at worst: that is why there are pieces.`,
+    '',
+  );
+  return lines;
+}
+
+function calibrationLines(): string[] {
+  const { machine, runs } = recordedCalibration;
+  const predicted = runs.flatMap((run) => predictHeldOut(run).map((time) => ({ ...time, ranks: run.ranks })));
+  const lines = [
+    '### Collectives of this package on one host, predicted from a calibration',
+    '',
+    `${machine}. \`verbena plan calibrate\` measured ${runs.map(({ calibration, ranks }) => `${calibration.length} calls among ${ranks} ranks`).join(', ')} for the constants, and then the calls below, which were not among them. Run it on a machine of yours: the figures will be others.`,
+    '',
+    '| collective | ranks | size | measured | predicted | error |',
+    '|---|---:|---:|---:|---:|---:|',
+  ];
+  for (const { collective, algorithm, ranks, bytes, seconds, predictedSeconds, error } of predicted) {
+    lines.push(
+      `| ${collective}:${algorithm} | ${ranks} | ${formatBytes(bytes)} | ${formatSeconds(seconds)} | ${formatSeconds(predictedSeconds)} | ${error > 0 ? '+' : ''}${percent(error)} |`,
+    );
+  }
+  const medians = runs.map((run) => `${percent(medianError(predictHeldOut(run)))} among ${run.ranks}`).join(', ');
+  const worst = Math.max(...predicted.map(({ error }) => Math.abs(error)));
+  lines.push(
+    '',
+    `Median error ${percent(medianError(predicted))} (${medians}); worst ${percent(worst)}. With more ranks than processors the formulas' critical path is not what is waited for: ranks that`,
+    'have nothing to do leave the processors to others, so trees come out better than predicted.',
     '',
   );
   return lines;
@@ -166,7 +195,7 @@ const guesses = `## What is a guess
 - The latency budget is a sum of published ranges, not a measurement.
 - Switches that reduce do so at wire speed, and as many trees as asked for.
 - Routing is static: no adaptive routing, no congestion control, no packet loss. Fan-in shares the last link fairly; it does not collapse as TCP incast does.
-- Calibration on a machine of your own is not part of the planner yet.
+- What collectives cost on a host comes from a calibration without other load; between hosts it does not come from measurements yet.
 `;
 
 function mean(values: readonly number[]): number {

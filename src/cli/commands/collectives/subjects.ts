@@ -158,7 +158,7 @@ function numbers(output: string): number[] {
 }
 
 /** What a program printed. @throws with the end of its stderr when it fails. */
-function outputOf(child: ChildProcess): Promise<string> {
+export function outputOf(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     let output = '';
     let errors = '';

@@ -7,6 +7,7 @@ import { openDevice } from '../../../verbs/index.js';
 import { defineCommand, type Outcome } from '../../command.js';
 import { measuringPair } from '../../cpus.js';
 import { significant } from '../../size.js';
+import { tuneCollectives } from '../collectives/tune-collectives.js';
 import { measureMessaging } from './bench-messaging.js';
 import type { MessagingCase } from './messaging-case.js';
 
@@ -44,9 +45,10 @@ async function lookupNs(device: string): Promise<number> {
 
 export const tune = defineCommand({
   name: 'tune',
-  summary: 'measures the constants that protocols are chosen by, and keeps them',
+  summary: 'measures the constants that protocols and algorithms are chosen by, and keeps them',
   description:
-    `Latency and rate of small messages, bandwidth of large reads, the speed of a copy and the cost of finding a registration. They are kept in
+    `Latency and rate of small messages, bandwidth of large reads, the speed of a copy and the cost of finding a registration; then what
+collectives cost among processes of this host. They are kept in
 the user's cache folder (VERBENA_TUNE_FILE names another file) by host and device, and used by every context that is opened afterwards. Run it on a
 machine that does nothing else.`.replace(/\n/g, ' '),
   options: {
@@ -72,10 +74,25 @@ machine that does nothing else.`.replace(/\n/g, ' '),
       registrationNsPerByte: 0,
     };
     if (!options['dry-run']) writeTuned(engine.split(':')[0], costs);
+    const { tuned, file: machines } = await tuneCollectives(signal, !options['dry-run'], progress);
     const lines = Object.entries(costs).map(([name, value]) => `${name.padEnd(22)} ${significant(value)}`);
-    const where = options['dry-run'] ? 'not kept (--dry-run)' : `kept in ${tunedPath()}`;
+    for (const { ranks, machine } of tuned) {
+      const speed = ({ betaSecondsPerByte }: { betaSecondsPerByte: number }) => `${significant(1e-9 / betaSecondsPerByte)} GB/s`;
+      lines.push(
+        `collectives, ${ranks} ranks`.padEnd(22) +
+          ` meeting ${significant((machine.callSeconds ?? 0) * 1e6)} us, message ${significant(machine.host.alphaSeconds * 1e6)} us and ${speed(machine.host)}, ` +
+          `signal ${significant(machine.memory.alphaSeconds * 1e6)} us, reading a peer ${speed(machine.memory)}`,
+      );
+    }
+    const where = options['dry-run'] ? 'not kept (--dry-run)' : `kept in ${tunedPath()} and ${machines}`;
     return {
-      document: { engine, costs, file: options['dry-run'] ? undefined : tunedPath() },
+      document: {
+        engine,
+        costs,
+        collectives: tuned,
+        file: options['dry-run'] ? undefined : tunedPath(),
+        collectivesFile: options['dry-run'] ? undefined : machines,
+      },
       text: [...lines, where].join('\n'),
     };
   },

@@ -45,6 +45,7 @@ const questions: [string, ...string[]][] = [
   ['roofline'],
   ['amdahl'],
   ['energy'],
+  ['calibrate', '--ranks', '2', '--call-ms', '5'],
 ];
 
 test('every plan command answers as text, as JSON, and as a page that needs nothing from outside', async () => {

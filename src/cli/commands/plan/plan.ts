@@ -3,6 +3,7 @@
 import type { CommandGroup } from '../../command.js';
 import { a800Command } from './a800.js';
 import { amdahlCommand } from './amdahl.js';
+import { calibrateCommand } from './calibrate.js';
 import { collectiveCommand } from './collective.js';
 import { compareCommand } from './compare.js';
 import { compressionCommand } from './compression.js';
@@ -23,6 +24,7 @@ export const planCommand: CommandGroup = {
     topologyCommand,
     compareCommand,
     collectiveCommand,
+    calibrateCommand,
     trainCommand,
     a800Command,
     thresholdCommand,
