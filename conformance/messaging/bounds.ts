@@ -34,6 +34,24 @@ export const bounds: Chapter = {
       assertBytes(into.subarray(0, 40), pattern(40, 8));
     },
 
+    'a new receive does not overtake one that waits longer, when both find their messages behind one that is held back': async (
+      stage,
+    ) => {
+      const { near, far, out } = await stage.pair({}, { ...SMALL, unexpectedBytes: 0 });
+      const into = [new Uint8Array(8), new Uint8Array(8)];
+      assert.equal(near.postSend(out, pattern(8, 1), 1, 0), 0);
+      await until(() => out.messagesOut.isDrained === false && far.endpoints.some((one) => one.stuck), 'the bound', near, far);
+      const first = far.postRecv(into[0], 2, 0);
+      assert.equal(near.postSend(out, pattern(8, 2), 2, 0), 0);
+      await until(() => far.endpoints[0].messagesIn.peekAhead(1) >= 0, 'the arrival', near);
+      const second = far.postRecv(into[1], 2, 0);
+      assert.equal(near.postSend(out, pattern(8, 3), 2, 0), 0);
+      await until(() => far.test(first), 'the first', near, far);
+      await until(() => far.test(second), 'the second', near, far);
+      assertBytes(into[0], pattern(8, 2), 'the older receive has the older message');
+      assertBytes(into[1], pattern(8, 3));
+    },
+
     'what was held back arrives in order when it is received at last': async (stage) => {
       const { far, out } = await stage.pair({}, SMALL);
       const count = 300;

@@ -45,6 +45,8 @@ export class WireUp {
   readonly #shape: RingShape;
   readonly #immediate: boolean;
   readonly #retired = new Set<Retired>();
+  /** Queue pairs that are being connected. */
+  readonly #connecting = new Set<QueuePair>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(worker: Worker, shape: RingShape, immediate: boolean) {
@@ -69,7 +71,7 @@ export class WireUp {
       const privateData = this.#hello(endpoint, port, { lane: 0, path: 0, paths: routes.length, joins: 0 });
       connection = await port.rail.device.connect(target, qp, { privateData, timeoutMs });
     } catch (error) {
-      qp.close();
+      this.#discard(qp);
       this.#release(endpoint);
       throw error;
     }
@@ -96,12 +98,28 @@ export class WireUp {
     const lane = endpoint.lanes.length;
     const privateData = this.#hello(endpoint, port, { lane, path, paths: 0, joins: token });
     try {
-      this.#addLane(endpoint, lane, qp, port, path, await port.rail.device.connect(target, qp, { privateData, timeoutMs }));
-      return true;
+      return this.#joined(endpoint, lane, qp, port, path, await port.rail.device.connect(target, qp, { privateData, timeoutMs }));
     } catch {
-      qp.close();
+      this.#discard(qp);
       return false;
     }
+  }
+
+  /** A further lane is connected. False when its endpoint is not there any more. */
+  #joined(endpoint: Endpoint, lane: number, qp: QueuePair, port: Port, path: number, connection: Connection): boolean {
+    const { state } = endpoint;
+    if (state === 'ready' || state === 'connecting') {
+      this.#addLane(endpoint, lane, qp, port, path, connection);
+      return true;
+    }
+    connection.disconnect();
+    this.#discard(qp);
+    return false;
+  }
+
+  #discard(qp: QueuePair): void {
+    this.#connecting.delete(qp);
+    qp.close();
   }
 
   /** Answers a connection request at a port. Returns the endpoint, or undefined when it was a further lane or nothing of ours. */
@@ -114,17 +132,11 @@ export class WireUp {
       request.reject(Buffer.from((error as Error).message.slice(0, 150)));
       return undefined;
     }
-    const qp = this.#makeQp(port);
     if (hello.lane > 0) {
-      const endpoint = worker.endpoints[hello.joins];
-      if (endpoint === undefined || hello.path > endpoint.ports.length) {
-        qp.close();
-        request.reject(Buffer.from('there is no such endpoint any more'));
-        return undefined;
-      }
-      this.#addLane(endpoint, hello.lane, qp, port, hello.path, await request.accept(qp));
+      await this.#acceptLane(request, port, hello);
       return undefined;
     }
+    const qp = this.#makeQp(port);
     const endpoint = worker.connections.makeEndpoint(hello.label);
     endpoint.state = 'connecting';
     this.#allocate(endpoint, port);
@@ -138,12 +150,27 @@ export class WireUp {
         worker.endings.fail(endpoint, connectFailure(hello.label, error));
         throw error;
       }
-      qp.close();
+      this.#discard(qp);
       this.#release(endpoint);
       endpoint.state = 'failed';
       throw error;
     }
     return endpoint;
+  }
+
+  async #acceptLane(request: ConnectionRequest, port: Port, hello: Hello): Promise<void> {
+    const endpoint = this.#worker.endpoints[hello.joins];
+    const isOpen = endpoint?.state === 'ready' || endpoint?.state === 'connecting';
+    if (!isOpen || hello.path > endpoint.ports.length) {
+      request.reject(Buffer.from('there is no such endpoint any more'));
+      return;
+    }
+    const qp = this.#makeQp(port);
+    try {
+      this.#joined(endpoint, hello.lane, qp, port, hello.path, await request.accept(qp));
+    } catch {
+      this.#discard(qp); // the initiator gave up
+    }
   }
 
   #isMapped(port: Port): boolean {
@@ -152,7 +179,7 @@ export class WireUp {
 
   #makeQp(port: Port): QueuePair {
     const { rail, cq } = port;
-    return rail.pd.createQp({
+    const qp = rail.pd.createQp({
       type: 'RC',
       sendCq: cq,
       recvCq: cq,
@@ -160,6 +187,8 @@ export class WireUp {
       maxRecvWr: this.#receives(port),
       maxInline: Math.min(256, rail.device.capabilities.maxInline),
     });
+    this.#connecting.add(qp);
+    return qp;
   }
 
   #receives(port: Port): number {
@@ -217,6 +246,7 @@ export class WireUp {
 
   #addLane(endpoint: Endpoint, index: number, qp: QueuePair, port: Port, path: number, connection: Connection): Lane {
     const lane = new Lane(index, qp, port, path);
+    this.#connecting.delete(qp);
     lane.connection = connection;
     endpoint.ports[path] = port;
     endpoint.lanes[index] = lane;
@@ -264,10 +294,11 @@ export class WireUp {
     this.#timer = undefined;
   }
 
-  /** The worker closes: what is still kept goes with the context. */
+  /** The worker closes: what is still kept goes with the context, what is being connected goes now. */
   close(): void {
     clearInterval(this.#timer);
     this.#retired.clear();
+    for (const qp of this.#connecting) this.#discard(qp);
   }
 }
 

@@ -90,6 +90,11 @@ const seedOf = (from: number, to: number, tag: number, n: number) => from * 1000
 
 async function exchangeTags(workers: readonly Worker[], ways: Endpoint[][], chance: Chance): Promise<void> {
   const jobs: Promise<void>[] = [];
+  // Whatever fails is heard at the end, where all are awaited.
+  const begin = (job: Promise<void>) => {
+    job.catch(() => {});
+    jobs.push(job);
+  };
   const turns: (() => void)[] = [];
   for (let from = 0; from < WORKERS; from++) {
     for (let to = 0; to < WORKERS; to++) {
@@ -107,13 +112,13 @@ async function exchangeTags(workers: readonly Worker[], ways: Endpoint[][], chan
           // The order within one way and tag is fixed; everything else is mixed.
           turns.push(() => {
             const mine = sent++;
-            jobs.push(ways[from][to].send(tag, memory[mine]));
+            begin(ways[from][to].send(tag, memory[mine]));
           });
           turns.push(() => {
             const mine = posted++;
             const into = new Uint8Array(sizes[mine] + (mine % 3));
             const received = workers[to].recv(tag, into, { from: ways[to][from] });
-            jobs.push(
+            begin(
               received.then(({ length }) => {
                 assert.equal(length, sizes[mine], `message ${mine} of ${from} to ${to}, tag ${tag}`);
                 assertBytes(into.subarray(0, length), pattern(length, seedOf(from, to, tag, mine)));
@@ -209,12 +214,15 @@ async function round(seed: number): Promise<void> {
   const engine = chance.of(ENGINES);
   const open = openers(engine, chance);
   const contexts: Context[] = [];
+  const told: string[] = [];
   try {
     const workers: Worker[] = [];
     for (let i = 0; i < WORKERS; i++) {
       const context = await open();
       contexts.push(context);
-      workers.push(await context.createWorker(optionsOf(engine, chance)));
+      const options = optionsOf(engine, chance);
+      told.push(JSON.stringify(options));
+      workers.push(await context.createWorker(options));
     }
     const ways: Endpoint[][] = workers.map(() => []);
     for (const [a, b] of [
@@ -235,7 +243,9 @@ async function round(seed: number): Promise<void> {
     for (const worker of workers) assert.equal(worker.requests.live, 0, 'nothing is left');
     await Promise.all(workers.map((worker) => worker.close()));
   } catch (error) {
-    throw new Error(`round with VERBENA_SEED=${seed} on ${engine} failed: ${(error as Error).message}`, { cause: error });
+    throw new Error(`round with VERBENA_SEED=${seed} on ${engine} failed: ${(error as Error).message}\n${told.join('\n')}`, {
+      cause: error,
+    });
   } finally {
     for (const context of contexts) await context.close();
   }

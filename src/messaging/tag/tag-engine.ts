@@ -460,6 +460,8 @@ export class TagEngine {
   #receiveStuck(index: number, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): boolean {
     for (const endpoint of this.#stuck) {
       if (source !== ANY_SOURCE && source !== endpoint.source) continue;
+      // What came since the last look belongs to the receives that wait longer.
+      this.scan(endpoint);
       const reader = endpoint.messagesIn;
       const taken = endpoint.taken as Uint8Array;
       for (let ahead = 0; ; ahead++) {
