@@ -32,7 +32,7 @@ export function siteOf(trace: Error): string {
 /** What must agree among the ranks of a call, by name. */
 export type Signature = Readonly<Record<string, string | number>>;
 
-export function signatureOf(request: Request, { selection, method }: Plan): Signature {
+export function signatureOf(request: Request, { selection, method, schedule }: Plan): Signature {
   const { collective, count, type, reduction, root = 0, shards, counts = [] } = request;
   return {
     operation: collective,
@@ -41,7 +41,7 @@ export function signatureOf(request: Request, { selection, method }: Plan): Sign
     type,
     reduction: reduction ?? 'none',
     root,
-    algorithm: selection?.algorithm.name ?? method,
+    algorithm: schedule?.algorithm ?? selection?.algorithm.name ?? method,
     segments: selection?.shape.segments ?? 1,
     shards: shards ?? 0,
     counts: collective === 'all-to-all' ? '' : shortened(counts.map((list) => list?.join(' ') ?? '').join('|')),

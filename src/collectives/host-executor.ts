@@ -224,9 +224,9 @@ class HostCall implements Runnable {
 }
 
 /** A number for the algorithm and what else must agree: FNV-1a, 31 bits. */
-function identityOf(request: Request, { selection }: Plan): number {
+function identityOf(request: Request, { selection, schedule }: Plan): number {
   const counts = request.collective === 'all-to-all' ? '' : (request.counts ?? []).join('|');
-  const text = `${selection?.algorithm.name} ${selection?.shape.segments} ${counts}`;
+  const text = `${schedule?.algorithm ?? selection?.algorithm.name} ${selection?.shape.segments} ${counts}`;
   let h = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
   return h & 0x7fffffff;

@@ -3,7 +3,7 @@
  * algorithm for them, an executor runs them.
  */
 
-import type { Collective } from '../schedule/schedule.js';
+import type { Collective, Schedule } from '../schedule/schedule.js';
 import { countsSplit, evenSplit, type Split } from '../schedule/split.js';
 import { type ElementType, elementType, movedType, type Reduction, type UserReduction, type Vector } from './element.js';
 import { CollectiveError } from './errors.js';
@@ -158,6 +158,37 @@ export class Requests {
       shards,
       counts: [counts, counts],
     };
+  }
+
+  /** What a schedule does with these buffers. */
+  scheduled(schedule: Schedule, buffers: readonly (Vector | undefined)[], op: Reduction, type?: ElementType): Request {
+    const { collective, root } = schedule;
+    const [first, second] = buffers;
+    const need = (data: Vector | undefined): Vector => {
+      if (data === undefined) throw invalid(`${collective}:${schedule.algorithm} needs a vector of this rank`);
+      return data;
+    };
+    switch (collective) {
+      case 'barrier':
+        return this.barrier();
+      case 'allreduce':
+      case 'reduce-scatter':
+      case 'reduce':
+      case 'scan':
+        return this.reducing(collective, need(first), op, type, root);
+      case 'all-gather':
+      case 'broadcast':
+        return this.moving(collective, need(first), root);
+      case 'gather':
+      case 'scatter':
+        return this.rooted(collective, first, second, root);
+      case 'all-to-all':
+        return this.exchanging(need(first), need(second), {});
+      case 'send-receive':
+        return this.shifting(need(first), need(second), root);
+      case 'sharded-allreduce':
+        return this.sharded(need(first), need(second), schedule.contributions, op, type);
+    }
   }
 
   barrier(): Request {
