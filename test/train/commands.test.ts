@@ -50,6 +50,25 @@ describe('training from the command line', { skip }, () => {
     assert.ok(!existsSync(join(folder, 'spans-0.json')));
   });
 
+  it('explains where the time of that run went', () => {
+    const { stdout, stderr, status } = verbena('explain', 'step', '--report', join(folder, 'report.json'), '--json');
+    assert.equal(status, 0, stderr);
+    const { meanStep, model, plan } = JSON.parse(stdout) as { model: string; meanStep: Record<string, number>; plan: unknown[] };
+    assert.equal(model, 'mlp');
+    assert.ok(plan.length > 1);
+    const { totalMs, readMs, forwardMs, backwardMs, waitMs, transferMs, optimizerMs } = meanStep;
+    const parts = readMs + forwardMs + backwardMs + waitMs + transferMs + optimizerMs;
+    assert.ok(Math.abs(parts - totalMs) < 0.02 * totalMs, `${parts} of ${totalMs}`);
+  });
+
+  it('measures an exchange of gradients', () => {
+    const { stdout, stderr, status } = verbena('bench', 'train', '--metric', 'sync', '--size', '1M', '--rounds', '1', '--json');
+    assert.equal(status, 0, stderr);
+    const { results } = JSON.parse(stdout) as { results: { who: string; p50: number; unit: string }[] };
+    assert.deepEqual([results[0].who, results[0].unit], ['verbena', 'ms']);
+    assert.ok(results[0].p50 > 0);
+  });
+
   it('refuses what does not go together', () => {
     const { status, stderr } = verbena('train', 'mnist', '--ranks', '3', '--shards', '4', '--output', folder);
     assert.equal(status, 2);

@@ -23,6 +23,7 @@ import { type CommandGroup, defineCommand, UsageError } from '../../command.js';
 import { formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';
 import { explainTag } from '../messaging/explain-tag.js';
+import { explainStep } from '../train/explain-step.js';
 import { measureCalls } from './measured-calls.js';
 
 const NAMES = Object.keys(ALGORITHMS);
@@ -224,7 +225,7 @@ const explainCollective = (collective: Collective) => {
 export const explain: CommandGroup = {
   name: 'explain',
   summary: 'shows what would be chosen for a message or a collective, and why',
-  commands: [explainTag, ...NAMES.map((name) => explainCollective(name as Collective))],
+  commands: [explainTag, explainStep, ...NAMES.map((name) => explainCollective(name as Collective))],
   examples: [
     {
       line: 'verbena explain tag --size 64K',

@@ -7,12 +7,17 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const PEERS = fileURLToPath(new URL('../../../../../bench/peers/', import.meta.url));
-const PYTHON = join(PEERS, 'python', 'bin', 'python3');
+const OWN_PYTHON = join(PEERS, 'python', 'bin', 'python3');
+/** Debian's python3-torch. */
+const SYSTEM_PYTHON = existsSync('/usr/lib/python3/dist-packages/torch') ? '/usr/bin/python3' : undefined;
+const PYTHON = existsSync(OWN_PYTHON) ? OWN_PYTHON : SYSTEM_PYTHON;
 const SCRIPT = join(PEERS, 'train-pytorch.py');
 
 /** The command that installs it, or undefined when it is there. */
 export function missingPyTorch(): string | undefined {
-  return existsSync(PYTHON) && existsSync(SCRIPT) ? undefined : 'npm run setup:peers -- --with-pytorch (in a clone)';
+  return PYTHON !== undefined && existsSync(SCRIPT)
+    ? undefined
+    : 'npm run setup:peers -- --with-pytorch, or apt-get install python3-torch (in a clone)';
 }
 
 function freePort(): Promise<number> {
@@ -54,7 +59,7 @@ export async function runPyTorch(
 
 function outputOf(args: readonly string[], env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(PYTHON, args, { env, signal, killSignal: 'SIGKILL', stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(PYTHON as string, args, { env, signal, killSignal: 'SIGKILL', stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     let errors = '';
     child.stdout.on('data', (chunk) => {
