@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROWS = [
   ['cli'],
-  ['train', 'dataset', 'dfs', 'graph', 'plan', 'nn'],
+  ['adapters', 'train', 'dataset', 'dfs', 'graph', 'plan', 'nn'],
   ['collectives'],
   ['launch'],
   ['messaging'],
