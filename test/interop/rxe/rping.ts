@@ -12,6 +12,8 @@ import type { CompletionQueue, Connection, Device, MemoryRegion, QueuePair } fro
 
 const INFO_BYTES = 16;
 const PATIENCE_MS = 50_000;
+/** Who listens waits from before the guest starts. */
+const START_MS = 390_000;
 
 class RpingEnd {
   readonly qp: QueuePair;
@@ -58,7 +60,7 @@ class RpingEnd {
 /** Serves one client until it disconnects; returns how many rounds it asked for. */
 export async function serveRping(device: Device, port: number, size: number): Promise<number> {
   const listener = await device.listen(String(port));
-  const request = await listener.accept({ timeoutMs: PATIENCE_MS });
+  const request = await listener.accept({ timeoutMs: START_MS });
   const end = new RpingEnd(device, size);
   const connection: Connection = await request.accept(end.qp, { timeoutMs: PATIENCE_MS });
   end.expect();

@@ -265,7 +265,10 @@ export class ConnectionManager implements CmHost {
     if (!this.requests.has(id))
       throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up, or the request was answered already');
     const peer = fabric.devices[request.source];
-    await qp.connect(addressOf(peer, req.qpNum, req.startingPsn, PATH_MTUS[req.mtuCode - 1], req.service), options.attributes);
+    await qp.connectManaged(
+      addressOf(peer, req.qpNum, req.startingPsn, PATH_MTUS[req.mtuCode - 1], req.service),
+      options.attributes,
+    );
     const own = qp.address();
     const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
     this.forget(request);
@@ -334,7 +337,7 @@ export class ConnectionManager implements CmHost {
       return;
     }
     const service = qp.type === 'UC' ? 1 : 0;
-    qp.connect(addressOf(peer, reply.qpNum, reply.startingPsn, this.device.fabric.mtu, service), options.attributes).then(
+    qp.connectManaged(addressOf(peer, reply.qpNum, reply.startingPsn, this.device.fabric.mtu, service), options.attributes).then(
       () => pending.resolve(connection),
       pending.reject,
     );

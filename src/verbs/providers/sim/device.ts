@@ -2,8 +2,7 @@
  * A simulated device: numbers, keys and addresses of its own, and the place where frames of the fabric find their queue pair.
  */
 
-import type { CqInit } from '../../completion-queue.js';
-import { CompletionChannel, type CompletionThread } from '../../completion-queue.js';
+import type { CompletionChannel, CompletionThread, CqInit } from '../../completion-queue.js';
 import type { Connection, ConnectOptions, Listener } from '../../connection.js';
 import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device } from '../../device.js';
 import { VerbsError } from '../../errors.js';
@@ -14,6 +13,7 @@ import { DecodeError, decodePacket, Packet } from '../../transport/packet.js';
 import { RegionTable } from '../../transport/region-table.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
 import { MULTICAST_QP } from '../../transport/ud-endpoint.js';
+import { SimCompletionChannel } from './completion-channel.js';
 import { SimCompletionQueue } from './completion-queue.js';
 import { ConnectionManager } from './connection-manager.js';
 import type { SimFabric } from './fabric.js';
@@ -120,7 +120,7 @@ export class SimDevice implements Device {
 
   createCompletionChannel(): CompletionChannel {
     this.assertOpen();
-    return new CompletionChannel();
+    return new SimCompletionChannel(this);
   }
 
   createCompletionThread(): CompletionThread {

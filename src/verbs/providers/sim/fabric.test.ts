@@ -134,3 +134,21 @@ for (const type of ['UD', 'DC'] as const) {
     assert.equal(playAllToAll(type, 96).traceHash, first.traceHash);
   });
 }
+
+test('a completion channel waits on virtual time too', async () => {
+  const fabric = new SimFabric({ clock: 'virtual' });
+  const device = fabric.open();
+  const channel = device.createCompletionChannel();
+  const cq = device.createCq({ channel });
+  const pd = device.allocPd();
+  const qp = pd.createQp({ type: 'UD', sendCq: cq, recvCq: cq });
+  void qp.connect();
+  const before = fabric.nowNs;
+  await assert.rejects(fabric.settle(channel.next({ timeoutMs: 3_600_000 })), /no event within/);
+  assert.equal(fabric.nowNs - before, 3_600_000 * 1e6);
+  cq.requestNotify();
+  const memory = pd.register(device.alloc(64));
+  const ah = pd.createAh({ gid: device.gid });
+  qp.postSend({ opcode: 'SEND', sgl: [memory.slice()], ah, remoteQpn: qp.qpNum, remoteQkey: 0x11111111 });
+  assert.equal(await fabric.settle(channel.next({ timeoutMs: 1000 })), cq);
+});

@@ -11,7 +11,7 @@ import type { MemoryRegion } from '../../memory-region.js';
 import { opcodeOf } from '../../opcode.js';
 import type { QpInit } from '../../protection-domain.js';
 import type { QpAttributes, QpState } from '../../qp-state.js';
-import { type QpAddress, QueuePair } from '../../queue-pair.js';
+import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
 import { DcInitiator } from '../../transport/dc-initiator.js';
 import { DcTarget } from '../../transport/dc-target.js';
 import { TransportCounters, type TransportEndpoint } from '../../transport/host.js';
@@ -63,7 +63,7 @@ export class SimQueuePair extends QueuePair {
   private readonly poster: ReceivePoster;
   private readonly work: SendWork;
   private readonly reporter: Reporter;
-  private readonly psn: number;
+  private psn: number;
   private readonly groups = new Set<number>();
   /** The settings that the endpoint looks at. */
   private settings: RcSettings | undefined;
@@ -94,6 +94,20 @@ export class SimQueuePair extends QueuePair {
     for (const cq of [this.sendCq, this.recvCq] as SimCompletionQueue[]) cq.users++;
     if (this.simSrq) this.simSrq.users++;
     pd.adopt(this);
+  }
+
+  /**
+   * Connects as connection management means it: there, the PSN that a side names is the one it expects, so the peer's is the first that
+   * this side sends, and this side's own is the first that it takes.
+   */
+  async connectManaged(peer: QpAddress, options?: ConnectAttributes): Promise<void> {
+    const expected = this.psn;
+    this.psn = peer.psn;
+    try {
+      await this.connect({ ...peer, psn: expected }, options);
+    } finally {
+      this.psn = expected;
+    }
   }
 
   address(): QpAddress {
