@@ -137,7 +137,8 @@ export class Post {
     }
   }
 
+  /** From now on messages are dropped: ranks that are not so far yet may still send some. */
   close(): void {
-    if (!this.#worker.closed) this.#worker.handle(HANDLER, undefined);
+    if (!this.#worker.closed) this.#worker.handle(HANDLER, () => {});
   }
 }

@@ -240,18 +240,16 @@ class RdmaShuffle implements ShuffleManager {
       }
     } finally {
       window.close();
-      for (const rest of queue) {
-        rest.then((blocks) => {
-          for (const block of blocks) block.release();
-        }, ignore);
-      }
+      // What is under way writes into memory that must not be used again before.
+      for (const rest of queue) for (const block of await rest.catch(() => [])) block.release();
     }
   }
 
   /** Where the blocks of one map are: here, or in the memory of a peer. */
   async #locate(info: ShuffleInfo, partition: number, place: MapPlace): Promise<Located> {
-    const own = this.#shuffles.get(info.id)?.outputs.get(outputKey(place.map, place.attempt));
-    if (place.rank === this.#services.rank && own) {
+    if (place.rank === this.#services.rank) {
+      const own = this.#shuffles.get(info.id)?.outputs.get(outputKey(place.map, place.attempt));
+      if (!own) throw new FetchFailed(info.id, [place.map], 'this rank has no such output');
       return {
         place,
         blocks: own.runs.map(({ segment, offsets }) => ({
@@ -372,7 +370,8 @@ class RdmaShuffle implements ShuffleManager {
     if (this.#stopped) return;
     this.#stopped = true;
     for (const id of [...this.#shuffles.keys()]) this.unregister(id);
-    if (!this.#services.worker.closed) this.#services.worker.handle(HANDLER, undefined);
+    // Ranks that are not so far yet may still announce tables here.
+    if (!this.#services.worker.closed) this.#services.worker.handle(HANDLER, ignore);
   }
 }
 

@@ -223,14 +223,8 @@ class SortTcpShuffle implements ShuffleManager {
       }
     } finally {
       window.close();
-      for (const rest of queue) {
-        rest.then(
-          (blocks) => {
-            for (const block of blocks) block.release();
-          },
-          () => {},
-        );
-      }
+      // What is under way writes into memory that must not be used again before.
+      for (const rest of queue) for (const block of await rest.catch(() => [])) block.release();
     }
   }
 
