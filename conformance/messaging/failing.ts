@@ -59,6 +59,27 @@ export const failing: Chapter = {
       await out.close();
     },
 
+    'the rings of an endpoint that was closed by force are given back when the peer has let go': async (stage) => {
+      const { near, far, out, back } = await stage.pair();
+      await out.send(1, pattern(100));
+      await out.close({ force: true });
+      await until(() => back.state === 'failed' || back.closedByPeer, 'the news', far);
+      await until(() => near.endings.retiredRings === 0, 'the memory', near, far);
+      assert.equal(out.ringRegion, undefined);
+    },
+
+    'a peer that connects and is closed at once leaves nothing behind': async (stage) => {
+      const far = await stage.worker();
+      for (let i = 0; i < 5; i++) {
+        const context = await stage.factory.open();
+        const near = await context.createWorker({ ...stage.factory.worker });
+        await near.connect(far.address).ready();
+        await context.close();
+      }
+      await until(() => far.endpoints.every(({ state }) => state === 'failed' || state === 'connecting'), 'the news', far);
+      await far.close({ force: true });
+    },
+
     'closing a worker ends its receives and closing twice is harmless': async (stage) => {
       const worker = await stage.worker();
       const waiting = assert.rejects(worker.recv(1, new Uint8Array(1)), { code: 'MSG_CLOSED' });

@@ -22,6 +22,11 @@ export class Endings {
     this.#wireUp = wireUp;
   }
 
+  /** Closed endpoints whose ring memory is kept, because the peer has not said that it writes no more. */
+  get retiredRings(): number {
+    return this.#wireUp.retired;
+  }
+
   /** A lane is gone. The first takes the endpoint with it, a further one only its share. */
   laneClosed(endpoint: Endpoint, lane: Lane, reason: string): void {
     if (!lane.alive) return;

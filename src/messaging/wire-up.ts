@@ -15,7 +15,7 @@ import type { Connection, ConnectionRequest, MemoryRegion, QueuePair } from '../
 import { CREDIT_REGION_BYTES, type Endpoint } from './endpoint.js';
 import { MessagingError, PeerLost } from './errors.js';
 import { Lane } from './lane.js';
-import { type RingReader, type RingShape, ringBytes } from './patterns/ring-region.js';
+import { type RingReader, type RingShape, type RingWriter, ringBytes } from './patterns/ring-region.js';
 import type { Port } from './port.js';
 import { decodeHello, encodeHello, type Hello } from './wire/hello.js';
 import { CLOSED, S_KIND } from './wire/slot.js';
@@ -266,7 +266,9 @@ export class WireUp {
    * last thing; until then they are kept, because a peer that was stopped in the middle of a store would hit whatever comes to lie there.
    */
   tearDown(endpoint: Endpoint, peerIsDone: boolean): void {
-    if (endpoint.mapped && !endpoint.closedByPeer) endpoint.transfersOut.sayFarewell();
+    // Where wiring up failed half way there is no ring to write to.
+    const out: RingWriter | undefined = endpoint.transfersOut;
+    if (endpoint.mapped && !endpoint.closedByPeer) out?.sayFarewell();
     for (const lane of endpoint.lanes) {
       if (lane === undefined) continue;
       lane.fail('the endpoint is closed');
