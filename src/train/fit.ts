@@ -240,7 +240,9 @@ class Fit {
       inputs: (from, to) => {
         const begin = nowMs();
         data.read(this.#share.subarray(from, to), this.#inputs, this.#labels);
-        readMs += nowMs() - begin;
+        const end = nowMs();
+        readMs += end - begin;
+        training.timeline?.add('read', begin, end, training.stepsDone + 1);
         return this.#inputs;
       },
       loss: (outputs, from, to, gradient, scale) => softmaxCrossEntropy(outputs, this.#labels, to - from, gradient, scale),

@@ -1,7 +1,7 @@
 /**
  * What a rank did when: spans on two tracks, kept as numbers while training runs and written as a Chrome trace afterwards (trace.ts).
  *
- *   computing   | read | forward | backward          | wait | transfer | optimizer |
+ *   computing   | forward (read) | backward          | wait | transfer | optimizer |
  *   exchange            [ bucket 0: wait, transfer ]   [ bucket 1 ]
  *
  * A ring of fixed size: a long run keeps its last spans, and recording allocates nothing.

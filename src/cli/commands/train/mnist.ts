@@ -44,7 +44,12 @@ const OPTIONS = {
     summary: 'two convolutions, or a dense network 784-512-256-10',
   },
   epochs: { type: 'integer', default: 4, min: 1, max: 1000, summary: 'passes over the 60,000 images' },
-  batch: { type: 'integer', min: 1, max: 4096, summary: 'images of one rank in a step; default: 128 shared by all ranks' },
+  batch: {
+    type: 'integer',
+    min: 1,
+    max: 4096,
+    summary: 'images of one rank in a step; default: 128 shared by all ranks, at least 4',
+  },
   'learning-rate': {
     type: 'number',
     default: 0.002,
@@ -200,7 +205,7 @@ export const mnist = defineCommand({
   async run(context) {
     const { options, style, signal, screen, progress, width } = context;
     const ranks = options.ranks ?? Math.max(2, availableParallelism());
-    const batch = options.batch ?? Math.max(1, Math.round(128 / ranks));
+    const batch = options.batch ?? Math.max(4, Math.round(128 / ranks));
     const { mode, shards } = options;
     if (shards !== undefined && shards % ranks !== 0)
       throw new UsageError(`--shards ${shards} is no multiple of the ${ranks} ranks`);
