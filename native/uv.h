@@ -20,6 +20,7 @@ void uv_handle_set_data(uv_handle_t *handle, void *data);
 void *uv_handle_get_data(const uv_handle_t *handle);
 int uv_poll_init(uv_loop_t *loop, uv_handle_t *handle, int fd);
 int uv_poll_start(uv_handle_t *handle, int events, uv_poll_cb callback);
+int uv_poll_stop(uv_handle_t *handle);
 void uv_close(uv_handle_t *handle, uv_close_cb callback);
 void uv_ref(uv_handle_t *handle);
 void uv_unref(uv_handle_t *handle);

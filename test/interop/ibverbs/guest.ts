@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { loadIbverbs } from '../../../src/verbs/providers/ibverbs/addon.js';
+import { ensureAddon } from '../../../src/native/build.js';
+import { addonPath } from '../../../src/native/load.js';
+import { IBVERBS } from '../../../src/verbs/providers/ibverbs/addon.js';
 
 const ROOT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
 export const SCRIPTS: string = join(ROOT, 'test/interop');
@@ -25,13 +27,12 @@ export function attempt(...command: string[]): string | undefined {
 export function prepareGuest(network: number): string | undefined {
   if (process.getuid?.() !== 0) return 'a tap interface and packages need root';
   if (!existsSync('/dev/net/tun')) return 'this kernel has no tap interfaces';
-  const fault =
+  return (
     attempt(join(SCRIPTS, 'rxe/setup.sh')) ??
     attempt('ip', 'tuntap', 'add', 'dev', TAP, 'mode', 'tap') ??
     attempt('ip', 'address', 'add', `${addresses(network).host}/24`, 'dev', TAP) ??
-    attempt('ip', 'link', 'set', TAP, 'up');
-  if (fault === undefined) loadIbverbs(); // compiled here: a guest would take minutes
-  return fault;
+    attempt('ip', 'link', 'set', TAP, 'up')
+  );
 }
 
 export function dropGuest(): void {
@@ -44,7 +45,10 @@ export async function inGuest(network: number, seconds: number, commands: string
   try {
     const { host, guest } = addresses(network);
     const script = join(folder, 'run.sh');
-    const settings = `ROOT=${ROOT}\nNODE=${process.execPath}\nOWN=${guest}\nHOST=${host}\n`;
+    // The addons of the host, by path: a guest would take minutes to compile one.
+    const addons = { VERBENA_ADDON: addonPath(), VERBENA_ADDON_IBVERBS: ensureAddon({ addon: IBVERBS }) };
+    const exports = Object.entries(addons).map(([name, path]) => `export ${name}=${path}\n`);
+    const settings = `ROOT=${ROOT}\nNODE=${process.execPath}\nOWN=${guest}\nHOST=${host}\n${exports.join('')}`;
     writeFileSync(script, `${settings}${readFileSync(join(SCRIPTS, 'ibverbs/guest.sh'), 'utf8')}\n${commands}\n`);
     const child = spawn(join(SCRIPTS, 'rxe/boot.sh'), [script, TAP, `${guest}/24`], {
       stdio: ['ignore', 'pipe', 'inherit'],

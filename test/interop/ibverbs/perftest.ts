@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import type { Device, QpAddress } from '../../../src/verbs/index.js';
+import { type Device, type QpAddress, WorkCompletions } from '../../../src/verbs/index.js';
 import { gidOf } from '../../../src/verbs/providers/ibverbs/address-words.js';
 
 const KEY_BYTES = 108;
@@ -17,8 +17,13 @@ const HEX = /^[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{6}:[0-9a-f]{6}:[0-9a-f]{8}:[0-9a-
 
 const hex = (value: number, digits: number) => value.toString(16).padStart(digits, '0');
 
-/** Lends memory to one run of a tool and returns it, with how often keys were exchanged. */
-export async function servePerftest(device: Device, host: string, port: number): Promise<{ memory: Uint8Array; shakes: number }> {
+/** Lends memory to one run of a tool and returns it, with how often keys were exchanged. `receives`: requests posted for ib_send_bw. */
+export async function servePerftest(
+  device: Device,
+  host: string,
+  port: number,
+  receives = 0,
+): Promise<{ memory: Uint8Array; shakes: number; received: number }> {
   const pd = device.allocPd();
   const cq = device.createCq();
   const memory = pd.register(device.alloc(MEMORY_BYTES), {
@@ -27,7 +32,7 @@ export async function servePerftest(device: Device, host: string, port: number):
     remoteWrite: true,
     remoteAtomic: true,
   });
-  const qp = pd.createQp({ type: 'RC', sendCq: cq, recvCq: cq });
+  const qp = pd.createQp({ type: 'RC', sendCq: cq, recvCq: cq, maxRecvWr: Math.max(1, receives) });
   const own = qp.address();
   const gid = [...gidOf(own.av.gid)].map((byte) => hex(byte, 2)).join(':');
   const keys = Buffer.alloc(KEY_BYTES);
@@ -46,11 +51,17 @@ export async function servePerftest(device: Device, host: string, port: number):
       if (!text.startsWith('done')) socket.write(chunk as Buffer);
       continue;
     }
-    if (shakes++ === 0) await qp.connect(peerOf(text, own));
+    if (shakes++ === 0) {
+      await qp.connect(peerOf(text, own));
+      for (let i = 0; i < receives; i++) qp.postRecv({ sgl: [memory.slice()], id: i });
+    }
     socket.write(keys);
   }
   assert.ok(shakes > 0, 'the tool exchanged keys');
-  return { memory: memory.bytes, shakes };
+  const wcs = new WorkCompletions(64);
+  let received = 0;
+  for (let n = cq.poll(wcs); n > 0; n = cq.poll(wcs)) received += n;
+  return { memory: memory.bytes, shakes, received };
 }
 
 function peerOf(text: string, own: QpAddress): QpAddress {

@@ -59,7 +59,8 @@ export interface IbverbsAddon {
   cmModify(handle: Handle, id: number, qp: number, state: number): number;
 }
 
-const IBVERBS: OptionalAddon = {
+/** What is built where libibverbs and librdmacm are. */
+export const IBVERBS: OptionalAddon = {
   name: 'ibverbs',
   libraries: ['-libverbs', '-lrdmacm', '-ldl'],
   packages: 'libibverbs-dev librdmacm-dev ibverbs-providers',

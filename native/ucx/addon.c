@@ -1,0 +1,476 @@
+/*
+ * The doorway to UCX: what JavaScript sees of engine.c. src/messaging/engines/ucx/addon.ts types it.
+ *
+ * The hot function takes no arguments: `run` of a worker executes the commands that stand in the rings, makes progress and leaves events there. Everything
+ * else is for setting up. Pointers travel as doubles (user addresses are below 2^53); a negative number is a ucs_status_t.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAPI_VERSION 8
+#include <node_api.h>
+
+#include "../uv.h"
+#include "engine.h"
+
+int uv_poll_stop(uv_handle_t *handle);
+
+#define MAX_ARGUMENTS 5
+
+typedef struct door {
+  napi_env env;
+  engine *engine;
+  napi_ref rings, callback;
+  uv_handle_t *poll;
+  napi_async_cleanup_hook_handle hook;
+  int is_polling;
+} door;
+
+typedef struct call {
+  napi_env env;
+  napi_value v[MAX_ARGUMENTS];
+} call;
+
+static call arguments(napi_env env, napi_callback_info info) {
+  call c = {.env = env};
+  size_t count = MAX_ARGUMENTS;
+  napi_get_cb_info(env, info, &count, c.v, NULL, NULL);
+  return c;
+}
+
+static double number_at(call *c, int i) {
+  double value = 0;
+  napi_get_value_double(c->env, c->v[i], &value);
+  return value;
+}
+
+static void *pointer_at(call *c, int i) { return (void *)(uintptr_t)number_at(c, i); }
+
+static napi_value number(napi_env env, double value) {
+  napi_value out;
+  napi_create_double(env, value, &out);
+  return out;
+}
+
+static napi_value pointer(napi_env env, const void *value) { return number(env, (double)(uintptr_t)value); }
+
+/* The bytes of a typed array. */
+static void *bytes_at(call *c, int i, size_t *length) {
+  void *data = NULL;
+  napi_typedarray_type type;
+  napi_get_typedarray_info(c->env, c->v[i], &type, length, &data, NULL, NULL);
+  return data;
+}
+
+static napi_value copy_of(napi_env env, const void *from, size_t length) {
+  napi_value buffer, out;
+  void *to;
+  napi_create_arraybuffer(env, length, &to, &buffer);
+  memcpy(to, from, length);
+  napi_create_typedarray(env, napi_uint8_array, length, buffer, 0, &out);
+  return out;
+}
+
+/* ---- context and memory ---- */
+
+/* contextOpen([name, value, ...]) -> context, or a status; a name that UCX does not know is -100 - its index */
+static napi_value context_open(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  ucp_config_t *config;
+  ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+  if (status != UCS_OK) return number(env, status);
+  uint32_t count = 0;
+  napi_get_array_length(env, c.v[0], &count);
+  for (uint32_t i = 0; i + 1 < count; i += 2) {
+    char texts[2][1024];
+    for (uint32_t t = 0; t < 2; t++) {
+      napi_value text;
+      size_t length;
+      napi_get_element(env, c.v[0], i + t, &text);
+      napi_get_value_string_utf8(env, text, texts[t], sizeof texts[t], &length);
+    }
+    if (ucp_config_modify(config, texts[0], texts[1]) != UCS_OK) {
+      ucp_config_release(config);
+      return number(env, -100.0 - (double)(i / 2));
+    }
+  }
+  ucp_params_t p = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+                    .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                    .name = "verbena"};
+  ucp_context_h context;
+  status = ucp_init(&p, config, &context);
+  ucp_config_release(config);
+  return status == UCS_OK ? pointer(env, context) : number(env, status);
+}
+
+static napi_value context_close(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  ucp_cleanup(pointer_at(&c, 0));
+  return NULL;
+}
+
+/* memoryMap(context, address or 0 to allocate, length) -> memory handle, or a status */
+static napi_value memory_map(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  ucp_mem_map_params_t p = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH, .length = (size_t)number_at(&c, 2)};
+  if (number_at(&c, 1) != 0) {
+    p.field_mask |= UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
+    p.address = pointer_at(&c, 1);
+  } else {
+    p.field_mask |= UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    p.flags = UCP_MEM_MAP_ALLOCATE;
+  }
+  ucp_mem_h memory;
+  const ucs_status_t status = ucp_mem_map(pointer_at(&c, 0), &p, &memory);
+  return status == UCS_OK ? pointer(env, memory) : number(env, status);
+}
+
+static void not_freed(napi_env env, void *data, void *hint) {
+  (void)env;
+  (void)data;
+  (void)hint;
+}
+
+/* memoryBuffer(memory handle, length) -> ArrayBuffer over memory that UCX allocated */
+static napi_value memory_buffer(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  ucp_mem_attr_t attributes = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH};
+  napi_value out = NULL;
+  if (ucp_mem_query(pointer_at(&c, 0), &attributes) != UCS_OK) return NULL;
+  memset(attributes.address, 0, (size_t)number_at(&c, 1));
+  napi_create_external_arraybuffer(env, attributes.address, (size_t)number_at(&c, 1), not_freed, NULL, &out);
+  return out;
+}
+
+/* memoryUnmap(context, memory handle) */
+static napi_value memory_unmap(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, ucp_mem_unmap(pointer_at(&c, 0), pointer_at(&c, 1)));
+}
+
+/* memoryPack(context, memory handle) -> bytes of the key */
+static napi_value memory_pack(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  void *key;
+  size_t length;
+  if (ucp_rkey_pack(pointer_at(&c, 0), pointer_at(&c, 1), &key, &length) != UCS_OK) return NULL;
+  napi_value out = copy_of(env, key, length);
+  ucp_rkey_buffer_release(key);
+  return out;
+}
+
+static napi_value address_of(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  void *data = NULL;
+  size_t length;
+  napi_get_arraybuffer_info(env, c.v[0], &data, &length);
+  return pointer(env, data);
+}
+
+static napi_value status_words(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  napi_value out;
+  napi_create_string_utf8(env, ucs_status_string((ucs_status_t)number_at(&c, 0)), NAPI_AUTO_LENGTH, &out);
+  return out;
+}
+
+static napi_value version(napi_env env, napi_callback_info info) {
+  (void)info;
+  napi_value out;
+  napi_create_string_utf8(env, ucp_get_version_string(), NAPI_AUTO_LENGTH, &out);
+  return out;
+}
+
+/* ---- worker ---- */
+
+static void door_closed(uv_handle_t *handle) {
+  door *d = uv_handle_get_data(handle);
+  free(handle);
+  napi_remove_async_cleanup_hook(d->hook);
+  free(d);
+}
+
+static void door_close(door *d) {
+  if (!d->engine) return;
+  uv_close(d->poll, door_closed);
+  engine_close(d->engine);
+  d->engine = NULL;
+  napi_delete_reference(d->env, d->rings);
+  napi_delete_reference(d->env, d->callback);
+}
+
+static void door_cleanup(napi_async_cleanup_hook_handle handle, void *data) {
+  (void)handle;
+  door_close(data);
+}
+
+static void rang(uv_handle_t *handle, int status, int events) {
+  (void)status;
+  (void)events;
+  door *d = uv_handle_get_data(handle);
+  uv_poll_stop(handle);
+  d->is_polling = 0;
+  napi_handle_scope scope;
+  napi_value callback, global, result;
+  napi_open_handle_scope(d->env, &scope);
+  napi_get_reference_value(d->env, d->callback, &callback);
+  napi_get_global(d->env, &global);
+  if (napi_make_callback(d->env, NULL, global, callback, 0, NULL, &result) == napi_pending_exception) {
+    napi_value error;
+    napi_get_and_clear_last_exception(d->env, &error);
+    napi_fatal_exception(d->env, error);
+  }
+  napi_close_handle_scope(d->env, scope);
+}
+
+static napi_value run(napi_env env, napi_callback_info info) {
+  door *d;
+  napi_get_cb_info(env, info, NULL, NULL, NULL, (void **)&d);
+  if (d->engine) engine_run(d->engine);
+  return NULL;
+}
+
+/* workerOpen(context, rings, command bytes, event bytes, wake) -> { handle, run, address, headerLimit }, or a status */
+static napi_value worker_open(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  void *rings;
+  size_t length;
+  engine *e;
+  napi_get_arraybuffer_info(env, c.v[1], &rings, &length);
+  ucs_status_t status = engine_open(pointer_at(&c, 0), rings, (size_t)number_at(&c, 2), (size_t)number_at(&c, 3), &e);
+  if (status != UCS_OK) return number(env, status);
+  ucp_worker_attr_t attributes = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+  if ((status = ucp_worker_query(engine_worker(e), &attributes)) != UCS_OK) {
+    engine_close(e);
+    return number(env, status);
+  }
+  door *d = calloc(1, sizeof *d);
+  if (!d) abort();
+  d->env = env;
+  d->engine = e;
+  d->poll = calloc(1, uv_handle_size(VERBENA_UV_POLL));
+  if (!d->poll) abort();
+  uv_loop_t *loop;
+  napi_get_uv_event_loop(env, (struct uv_loop_s **)&loop);
+  uv_poll_init(loop, d->poll, engine_descriptor(e));
+  uv_handle_set_data(d->poll, d);
+  uv_unref(d->poll);
+  napi_create_reference(env, c.v[1], 1, &d->rings);
+  napi_create_reference(env, c.v[4], 1, &d->callback);
+  napi_add_async_cleanup_hook(env, door_cleanup, d, &d->hook);
+  napi_value out, function;
+  napi_create_object(env, &out);
+  napi_create_function(env, "run", NAPI_AUTO_LENGTH, run, d, &function);
+  napi_set_named_property(env, out, "run", function);
+  napi_set_named_property(env, out, "handle", pointer(env, d));
+  napi_set_named_property(env, out, "address", copy_of(env, attributes.address, attributes.address_length));
+  napi_set_named_property(env, out, "headerLimit", number(env, (double)engine_header_limit(e)));
+  ucp_worker_release_address(engine_worker(e), attributes.address);
+  return out;
+}
+
+static napi_value worker_close(napi_env env, napi_callback_info info) {
+  (void)env;
+  call c = arguments(env, info);
+  door_close(pointer_at(&c, 0));
+  return NULL;
+}
+
+/* workerSleep(worker) -> 1: `wake` will be called; 0: there is something to do now */
+static napi_value worker_sleep(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  if (!engine_arm(d->engine)) return number(env, 0);
+  if (!d->is_polling) {
+    d->is_polling = 1;
+    uv_poll_start(d->poll, VERBENA_UV_READABLE, rang);
+  }
+  return number(env, 1);
+}
+
+/* workerRouse(worker): it sleeps no more, and `wake` is not called. */
+static napi_value worker_rouse(napi_env env, napi_callback_info info) {
+  (void)env;
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  if (d->is_polling) uv_poll_stop(d->poll);
+  d->is_polling = 0;
+  return NULL;
+}
+
+/* workerHold(worker, on): whether a sleeping worker keeps the process alive */
+static napi_value worker_hold(napi_env env, napi_callback_info info) {
+  (void)env;
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  if (number_at(&c, 1) > 0) uv_ref(d->poll);
+  else uv_unref(d->poll);
+  return NULL;
+}
+
+/* connect(worker, address bytes, peer errors) -> endpoint, or a status */
+static napi_value connect_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  size_t length;
+  ucs_status_t status;
+  const int endpoint = engine_connect(d->engine, bytes_at(&c, 1, &length), (int)number_at(&c, 2), &status);
+  return number(env, endpoint < 0 ? status : endpoint);
+}
+
+static size_t socket_address(call *c, int i, struct sockaddr_storage *out) {
+  char text[INET6_ADDRSTRLEN];
+  size_t length;
+  memset(out, 0, sizeof *out);
+  napi_get_value_string_utf8(c->env, c->v[i], text, sizeof text, &length);
+  const uint16_t port = htons((uint16_t)number_at(c, i + 1));
+  struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+  struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+  if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = port;
+    return sizeof *v4;
+  }
+  if (inet_pton(AF_INET6, text, &v6->sin6_addr) != 1) return 0;
+  v6->sin6_family = AF_INET6;
+  v6->sin6_port = port;
+  return sizeof *v6;
+}
+
+/* connectTo(worker, ip, port) -> endpoint, or a status */
+static napi_value connect_to_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  struct sockaddr_storage address;
+  const size_t length = socket_address(&c, 1, &address);
+  ucs_status_t status = UCS_ERR_INVALID_ADDR;
+  const int endpoint = length ? engine_connect_to(d->engine, (struct sockaddr *)&address, length, &status) : -1;
+  return number(env, endpoint < 0 ? status : endpoint);
+}
+
+/* accept(worker, connection request) -> endpoint, or a status */
+static napi_value accept_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  ucs_status_t status;
+  const int endpoint = engine_accept(d->engine, pointer_at(&c, 1), &status);
+  return number(env, endpoint < 0 ? status : endpoint);
+}
+
+/* listen(worker, number, ip, port) -> [listener, port], or a status */
+static napi_value listen_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  struct sockaddr_storage address;
+  const size_t length = socket_address(&c, 2, &address);
+  ucp_listener_h listener;
+  ucs_status_t status = length ? engine_listen(d->engine, (int)number_at(&c, 1), (struct sockaddr *)&address, length, &listener)
+                               : UCS_ERR_INVALID_ADDR;
+  if (status != UCS_OK) return number(env, status);
+  ucp_listener_attr_t attributes = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+  if ((status = ucp_listener_query(listener, &attributes)) != UCS_OK) {
+    ucp_listener_destroy(listener);
+    return number(env, status);
+  }
+  const struct sockaddr *bound = (const struct sockaddr *)&attributes.sockaddr;
+  const uint16_t port = bound->sa_family == AF_INET ? ((const struct sockaddr_in *)bound)->sin_port
+                                                    : ((const struct sockaddr_in6 *)bound)->sin6_port;
+  napi_value out;
+  napi_create_array_with_length(env, 2, &out);
+  napi_set_element(env, out, 0, pointer(env, listener));
+  napi_set_element(env, out, 1, number(env, ntohs(port)));
+  return out;
+}
+
+static napi_value listener_close(napi_env env, napi_callback_info info) {
+  (void)env;
+  call c = arguments(env, info);
+  ucp_listener_destroy(pointer_at(&c, 0));
+  return NULL;
+}
+
+/* disconnect(worker, endpoint, force) */
+static napi_value disconnect_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  return number(env, (double)engine_disconnect(d->engine, (int)number_at(&c, 1), (int)number_at(&c, 2)));
+}
+
+/* keyUnpack(worker, endpoint, bytes) -> key, or a status */
+static napi_value key_unpack(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  size_t length;
+  ucp_rkey_h key;
+  ucp_ep_h endpoint = engine_endpoint(d->engine, (int)number_at(&c, 1));
+  if (!endpoint) return number(env, UCS_ERR_NOT_CONNECTED);
+  const ucs_status_t status = ucp_ep_rkey_unpack(endpoint, bytes_at(&c, 2, &length), &key);
+  return status == UCS_OK ? pointer(env, key) : number(env, status);
+}
+
+static napi_value key_release(napi_env env, napi_callback_info info) {
+  (void)env;
+  call c = arguments(env, info);
+  ucp_rkey_destroy(pointer_at(&c, 0));
+  return NULL;
+}
+
+/* describe(worker, endpoint) -> what UCX says of its lanes and thresholds */
+static napi_value describe(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  door *d = pointer_at(&c, 0);
+  ucp_ep_h endpoint = engine_endpoint(d->engine, (int)number_at(&c, 1));
+  char *text = NULL;
+  size_t length = 0;
+  FILE *stream = open_memstream(&text, &length);
+  if (!stream) abort();
+  if (endpoint) ucp_ep_print_info(endpoint, stream);
+  fclose(stream);
+  napi_value out;
+  napi_create_string_utf8(env, text, length, &out);
+  free(text);
+  return out;
+}
+
+static napi_value init(napi_env env, napi_value exports) {
+  static const struct {
+    const char *name;
+    napi_callback function;
+  } functions[] = {
+      {"contextOpen", context_open},
+      {"contextClose", context_close},
+      {"memoryMap", memory_map},
+      {"memoryBuffer", memory_buffer},
+      {"memoryUnmap", memory_unmap},
+      {"memoryPack", memory_pack},
+      {"addressOf", address_of},
+      {"statusWords", status_words},
+      {"version", version},
+      {"workerOpen", worker_open},
+      {"workerClose", worker_close},
+      {"workerSleep", worker_sleep},
+      {"workerRouse", worker_rouse},
+      {"workerHold", worker_hold},
+      {"connect", connect_js},
+      {"connectTo", connect_to_js},
+      {"accept", accept_js},
+      {"listen", listen_js},
+      {"listenerClose", listener_close},
+      {"disconnect", disconnect_js},
+      {"keyUnpack", key_unpack},
+      {"keyRelease", key_release},
+      {"describe", describe},
+  };
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    napi_value function;
+    napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].function, NULL, &function);
+    napi_set_named_property(env, exports, functions[i].name, function);
+  }
+  return exports;
+}
+
+NAPI_MODULE(verbena_ucx, init)
