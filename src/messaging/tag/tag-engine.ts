@@ -621,6 +621,7 @@ export class TagEngine {
     return found.map((row) => {
       const index = this.#posted.value[row];
       this.#posted.remove(row);
+      this.#requests.aux[index] = -1; // whoever hears of the first failure may cancel the others
       return index;
     });
   }
