@@ -137,6 +137,15 @@ export const remoteMemory: Chapter = {
           assertBytes(into, pattern(100, rank));
         }),
       );
+      const word = heaps.map((heap) => heap.alloc(8))[0];
+      for (const rank of [0, 1]) {
+        assert.equal(await heaps[0].swap(rank, word, 12n), 0n);
+        assert.equal(await heaps[0].fetchAnd(rank, word, 10n), 12n);
+        assert.equal(await heaps[0].fetchOr(rank, word, 1n), 8n);
+        assert.equal(await heaps[0].fetchXor(rank, word, -1n), 9n);
+        assert.equal(await heaps[0].compareSwap(rank, word, -10n, 3n), -10n);
+        assert.equal(await heaps[0].fetchAdd(rank, word, 0n), 3n);
+      }
       assert.throws(() => heaps[0].alloc(10_000), { code: 'MSG_INVALID' });
       await assert.rejects(heaps[0].waitUntil(flag, '==', 99n, { timeoutMs: 20 }), { code: 'MSG_TIMEOUT' });
     },

@@ -19,6 +19,11 @@ export class Listener implements AsyncIterable<Endpoint> {
     this.#timeoutMs = timeoutMs;
   }
 
+  /** What `worker.connect` takes on another machine, for each device: the name, on a network with address and port. */
+  get targets(): string[] {
+    return this.#verbs.map(({ target }) => target);
+  }
+
   /** Called by the worker: somebody is connected. */
   push(endpoint: Endpoint): void {
     const taker = this.#takers.shift();

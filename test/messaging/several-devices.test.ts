@@ -87,6 +87,9 @@ describe('a context of shared memory and a network', () => {
       const into = new Uint8Array(3);
       await Promise.all([out.send(1, pattern(3)), listener.accept(), far.recv(1, into)]);
       assertBytes(into, pattern(3));
+      // On a network a name comes with address and port, and then the network is taken.
+      const [, remoteTarget] = listener.targets;
+      assert.match(remoteTarget, /:\d+\/several-devices/);
       assert.deepEqual(
         [near, far].map(({ ports }) => ports.map(({ endpoints }) => endpoints > 0)),
         [
@@ -94,6 +97,9 @@ describe('a context of shared memory and a network', () => {
           [true, false],
         ],
       );
+      const byAddress = near.connect(remoteTarget);
+      await Promise.all([byAddress.send(2, pattern(3)), far.recv(2, into)]);
+      assert.equal(byAddress.port.rail.device.provider, 'roce');
     }),
   );
 });

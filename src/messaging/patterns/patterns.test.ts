@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Device, openDevice, type ProtectionDomain, type QueuePair } from '../../verbs/index.js';
+import { type Device, openDevice, type ProtectionDomain, type QueuePair, WorkCompletions } from '../../verbs/index.js';
 import { INLINE_BYTES, S_LENGTH, S_PAYLOAD } from '../wire/slot.js';
+import { CompletionQueues } from './completion-queues.js';
 import { RingReader, RingWriter, ringBytes } from './ring-region.js';
 import { OneSidedTable } from './rpc-one-sided.js';
 import { RingRpc } from './rpc-ring.js';
@@ -67,6 +68,46 @@ describe('the ring region', () => {
     }
     assert.ok(taken > 500);
   });
+});
+
+describe('completion queues', () => {
+  for (const layout of ['shared', 'per-queue-pair'] as const) {
+    it(`${layout}: every completion comes out once, with a thread that watches and without`, async () => {
+      for (const thread of [false, true]) {
+        using device = await openDevice('shm');
+        const pd = device.allocPd();
+        const queues = new CompletionQueues(device, { layout, thread });
+        const target = pd.register(device.alloc(64), { remoteWrite: true });
+        const pairs = await Promise.all(
+          [0, 1, 2].map(async () => {
+            const cq = queues.take();
+            const near = pd.createQp({ type: 'RC', sendCq: cq, recvCq: cq });
+            const other = device.createCq();
+            const far = pd.createQp({ type: 'RC', sendCq: other, recvCq: other });
+            await near.connect(far.address());
+            await far.connect(near.address());
+            return { near, far };
+          }),
+        );
+        assert.equal(queues.size, layout === 'shared' ? 1 : 3);
+        for (const [i, { near }] of pairs.entries()) {
+          near.postSend({ opcode: 'RDMA_WRITE', sgl: [target.slice(0, 8)], remoteAddr: target.addr, rkey: target.rkey, id: i });
+        }
+        const seen: number[] = [];
+        const wcs = new WorkCompletions(8);
+        const take = (found: WorkCompletions, count: number) => {
+          for (let i = 0; i < count; i++) seen.push(found.id[i]);
+        };
+        while (seen.length < 3) queues.poll(wcs, take);
+        assert.deepEqual(seen.sort(), [0, 1, 2]);
+        for (const { near, far } of pairs) {
+          near.close();
+          far.close();
+        }
+        queues.close();
+      }
+    });
+  }
 });
 
 describe('RPC', () => {

@@ -20,7 +20,7 @@
  */
 
 import { TSO } from '../../native/ordering.js';
-import type { PreparedSend } from '../../verbs/index.js';
+import type { Device, MemoryRegion, PreparedSend, ProtectionDomain, QpAddress, RemoteRegion } from '../../verbs/index.js';
 import { S_SEQUENCE, SLOT_BYTES, SLOT_WORDS } from '../wire/slot.js';
 
 /** Size of a ring. Both are powers of two. */
@@ -39,6 +39,28 @@ const HEAD_FAREWELL = 17;
 /** Bytes that a ring of this shape takes. */
 export function ringBytes(shape: RingShape): number {
   return RING_HEAD_BYTES + shape.slots * SLOT_BYTES + shape.bulkBytes;
+}
+
+/** A ring in registered memory: whoever receives makes it, tells the sender `remote()` by any means, and reads; the sender attaches to it. */
+export class RingRegion {
+  readonly memory: MemoryRegion;
+  readonly reader: RingReader;
+
+  /** @param shape both powers of two; the sender must know it too. Throws VERBS_NO_MEMORY. */
+  constructor(device: Device, pd: ProtectionDomain, shape: RingShape) {
+    this.memory = pd.register(device.alloc(ringBytes(shape)), { remoteWrite: true });
+    this.reader = new RingReader(this.memory.bytes, shape, false);
+  }
+
+  /** What the sender needs. */
+  remote(): RemoteRegion {
+    return this.memory.remote();
+  }
+
+  /** The sender's side of a ring that can be mapped. @param peer the receiver's queue pair. Throws VERBS_UNSUPPORTED, VERBS_PEER_LOST. */
+  static attach(device: Device, peer: QpAddress, remote: RemoteRegion, shape: RingShape): RingWriter {
+    return new RingWriter(device.directAccess(peer, remote), shape);
+  }
 }
 
 /** The receiver's side. */

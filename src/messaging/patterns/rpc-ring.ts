@@ -5,18 +5,17 @@
  * Needs a device with `directAccess`; elsewhere a Worker carries rings by WRITE_WITH_IMM.
  */
 
-import type { Device, MemoryRegion, ProtectionDomain, QpAddress, RemoteRegion } from '../../verbs/index.js';
+import type { Device, ProtectionDomain, QpAddress, RemoteRegion } from '../../verbs/index.js';
 import { copyBytes } from '../payload.js';
 import { INLINE_BYTES, S_BULK, S_LENGTH, S_PAYLOAD } from '../wire/slot.js';
-import { RingReader, type RingShape, RingWriter, ringBytes } from './ring-region.js';
+import { RingRegion, type RingShape, type RingWriter } from './ring-region.js';
 import type { RpcHandler } from './rpc-two-sided.js';
 
 /** One side; whoever gives a handler is the server. */
 export class RingRpc {
   readonly #device: Device;
-  readonly #memory: MemoryRegion;
+  readonly #ring: RingRegion;
   readonly #shape: RingShape;
-  readonly #reader: RingReader;
   readonly #handler: RpcHandler | undefined;
   readonly #scratch: Uint8Array;
   #writer: RingWriter | undefined;
@@ -27,18 +26,17 @@ export class RingRpc {
     this.#shape = shape;
     this.#handler = handler;
     this.#scratch = new Uint8Array(shape.bulkBytes >> 2);
-    this.#memory = pd.register(device.alloc(ringBytes(shape)), { remoteWrite: true });
-    this.#reader = new RingReader(this.#memory.bytes, shape, false);
+    this.#ring = new RingRegion(device, pd, shape);
   }
 
   /** What the other side needs. */
   remote(): RemoteRegion {
-    return this.#memory.remote();
+    return this.#ring.remote();
   }
 
   /** Maps the other side's ring. Both sides have the same shape. Throws VERBS_UNSUPPORTED, VERBS_PEER_LOST. */
   connect(peer: QpAddress, ring: RemoteRegion): void {
-    this.#writer = new RingWriter(this.#device.directAccess(peer, ring), this.#shape);
+    this.#writer = RingRegion.attach(this.#device, peer, ring, this.#shape);
   }
 
   /** Begins a call. False when the server has not taken enough of the earlier ones. */
@@ -61,7 +59,7 @@ export class RingRpc {
 
   /** Makes progress: serves one request or takes one reply. Returns 1 when something came. */
   poll(): number {
-    const reader = this.#reader;
+    const reader = this.#ring.reader;
     const slot = reader.peek();
     if (slot < 0) return 0;
     const length = reader.i32[slot + S_LENGTH];

@@ -15,6 +15,8 @@ import { ExposedMemory, MOST_PACKED_BYTES, RemoteMemory } from './remote-memory.
 /** The context of the key exchange, apart from the user's tags. */
 const HEAP_CONTEXT = 0xfff0;
 const ALIGNMENT = 64;
+/** How long `waitUntil` looks without pause, ms. */
+const SPIN_MS = 5;
 
 export interface SymmetricHeapOptions extends CallOptions {
   /** This rank. */
@@ -142,6 +144,27 @@ export class SymmetricHeap {
     return Atomics.compareExchange(this.#words, this.#word(offset), compare, swap);
   }
 
+  /** Stores a value into a word of a rank; returns what was there. */
+  async swap(rank: number, offset: number, value: bigint, options?: CallOptions): Promise<bigint> {
+    if (rank !== this.rank) return BigInt.asIntN(64, await this.#remote(rank).swap(offset, value, options));
+    return Atomics.exchange(this.#words, this.#word(offset), value);
+  }
+
+  async fetchAnd(rank: number, offset: number, mask: bigint, options?: CallOptions): Promise<bigint> {
+    if (rank !== this.rank) return BigInt.asIntN(64, await this.#remote(rank).fetchAnd(offset, mask, options));
+    return Atomics.and(this.#words, this.#word(offset), mask);
+  }
+
+  async fetchOr(rank: number, offset: number, mask: bigint, options?: CallOptions): Promise<bigint> {
+    if (rank !== this.rank) return BigInt.asIntN(64, await this.#remote(rank).fetchOr(offset, mask, options));
+    return Atomics.or(this.#words, this.#word(offset), mask);
+  }
+
+  async fetchXor(rank: number, offset: number, mask: bigint, options?: CallOptions): Promise<bigint> {
+    if (rank !== this.rank) return BigInt.asIntN(64, await this.#remote(rank).fetchXor(offset, mask, options));
+    return Atomics.xor(this.#words, this.#word(offset), mask);
+  }
+
   #word(offset: number): number {
     if (offset % 8 !== 0 || !(offset >= 0 && offset < this.local.length)) {
       throw new MessagingError('MSG_INVALID', `an atomic works on 8 aligned bytes of the heap: got offset ${offset}`);
@@ -156,7 +179,8 @@ export class SymmetricHeap {
     const holds = COMPARE[comparison];
     if (holds === undefined)
       throw new MessagingError('MSG_INVALID', `compare with ${Object.keys(COMPARE).join(' ')}: got '${String(comparison)}'`);
-    const deadline = performance.now() + timeoutMs;
+    const start = performance.now();
+    const deadline = start + timeoutMs;
     for (;;) {
       for (let look = 0; look < 256; look++) {
         const found = Atomics.load(this.#words, at);
@@ -170,7 +194,9 @@ export class SymmetricHeap {
         );
       }
       this.#worker.poll();
-      await new Promise((resolve) => setImmediate(resolve));
+      // A peer that writes memory wakes nobody: after a while one looks less often.
+      const isLong = performance.now() - start > SPIN_MS;
+      await new Promise<void>((resolve) => (isLong ? setTimeout(resolve, 1) : setImmediate(resolve)));
     }
   }
 
