@@ -19,6 +19,11 @@ function percent(share: number): string {
   return `${(100 * share).toFixed(1)} %`;
 }
 
+/** Nothing where a single bucket leaves nothing to overlap. */
+function overlapped(share: number): string {
+  return share === 0 ? '' : `, ${percent(share)} overlapped`;
+}
+
 /** Seconds as people say them: 42 s, 2:05. */
 export function duration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
@@ -59,7 +64,7 @@ export class LiveProgress {
       `${percent(report.accuracy)} of the batches`,
       `${style.cyan(`${formatCount(report.samplesPerSecond)} samples/s`)}`,
       report.ranks > 1
-        ? `transfer ${percent(report.transferShare)}, waiting ${percent(report.waitShare)}, ${percent(report.overlap)} overlapped`
+        ? `transfer ${percent(report.transferShare)}, waiting ${percent(report.waitShare)}${overlapped(report.overlap)}`
         : 'one rank',
       `${left} left`,
     ];

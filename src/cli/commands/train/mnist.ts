@@ -341,7 +341,13 @@ function finalText(document: Document, done: Done, { style, width }: Pick<Contex
     ],
     [
       'communication',
-      `${percent(document.transferShare)} of the step moving bytes, ${percent(document.waitShare)} waiting for a slower rank; ${percent(document.overlap)} of the transfer behind backward`,
+      `${percent(document.transferShare)} of the step moving bytes, ${percent(document.waitShare)} waiting for a slower rank`,
+    ],
+    [
+      'overlap',
+      document.overlap > 0
+        ? `${percent(document.overlap)} of the transfer ran behind backward`
+        : 'none: one bucket after backward, since no core is free to overlap on (--bucket-size forces several)',
     ],
     [
       'a step',
