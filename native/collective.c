@@ -58,7 +58,8 @@ typedef struct control {
   int32_t magic, size, broken, culprit;
   uint64_t address;       /* of this segment at its owner */
   int32_t staged;         /* this rank cannot reach the private memory of all others */
-  uint8_t pad0[LINE - 28];
+  int32_t passed;         /* the last call it had been through when it closed */
+  uint8_t pad0[LINE - 32];
   int32_t finished;
   uint8_t pad1[LINE - 4];
   int32_t sleeping, bell;
@@ -94,7 +95,7 @@ struct collective {
   control *own;
   peer *peers;
   struct pollfd *processes; /* pidfds; the own entry is -1 */
-  int32_t sequence, completed;
+  int32_t sequence, passed, completed;
   int32_t phase;
   int32_t *posted, *taken; /* per peer and channel */
   int spins;
@@ -152,12 +153,18 @@ static void wake_all(collective *c) {
   }
 }
 
+/* A rank that closed after the call in question: it has done its part of it. */
+static int left_in_peace(collective *c, int rank, int32_t call) {
+  control *who = c->peers[rank].control;
+  return rank != c->rank && who && load(&who->broken) == CALL_CLOSED && who->passed - call >= 0;
+}
+
 /* A rank that broke or closed the communicator: how its calls and ours end; a loss counts more than the rest. CALL_DONE: there is none. */
-static int broken_by(collective *c, int *culprit) {
+static int broken_by(collective *c, int32_t call, int *culprit) {
   int found = CALL_DONE;
   for (int k = 0; k < c->size && found != CALL_PEER_LOST; k++) {
     int r = (c->rank + k) % c->size, broken = load(&c->peers[r].control->broken);
-    if (!broken || (found && broken != CALL_PEER_LOST)) continue;
+    if (!broken || (found && broken != CALL_PEER_LOST) || left_in_peace(c, r, call)) continue;
     int own_trouble = r != c->rank && (broken == CALL_TIMEOUT || broken == CALL_SYSTEM); /* means nothing to others */
     *culprit = own_trouble ? r : c->peers[r].control->culprit;
     found = own_trouble ? CALL_ABORTED : broken;
@@ -178,11 +185,11 @@ static int is_dead(collective *c, int rank) {
 static int trouble(collective *c, patience *p) {
   int dead = -1;
   for (int r = 0; r < c->size && dead < 0; r++)
-    if (is_dead(c, r)) dead = r;
+    if (!left_in_peace(c, r, c->sequence) && is_dead(c, r)) dead = r;
   /* Whoever heard of a loss before us may have ended meanwhile: what it said counts more than its end. */
-  int broken = broken_by(c, &p->culprit);
+  int broken = broken_by(c, c->sequence, &p->culprit);
   if (broken) return broken;
-  if (dead >= 0) {
+  if (dead >= 0 && !left_in_peace(c, dead, c->sequence)) {
     p->culprit = dead;
     return CALL_PEER_LOST;
   }
@@ -931,7 +938,7 @@ static void execute(collective *c, collective_call *call) {
   call->status = CALL_DONE;
   call->culprit = -1;
   call->bytes_sent = call->bytes_accessed = call->messages = 0;
-  int broken = broken_by(c, &p.culprit);
+  int broken = broken_by(c, c->sequence + 1, &p.culprit);
   if (broken) {
     give_up(c, call, &p, broken);
     return;
@@ -941,6 +948,7 @@ static void execute(collective *c, collective_call *call) {
   else if (call->method == METHOD_DIRECT) run_direct(c, call, &p);
   else run_program(c, call, &p);
   if (call->status == CALL_DONE) c->completed++;
+  if (call->status == CALL_DONE || call->status == CALL_MISMATCH) c->passed = c->sequence;
 }
 
 static void execute_and_report(collective *c, collective_call *call) {
@@ -1082,6 +1090,7 @@ static void break_off(collective *c, int status) {
   int32_t none = 0;
   if (!load(&c->own->broken)) {
     c->own->culprit = c->rank;
+    c->own->passed = c->passed;
     __atomic_compare_exchange_n(&c->own->broken, &none, status, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
   __atomic_add_fetch(&c->own->bell, 1, __ATOMIC_SEQ_CST);

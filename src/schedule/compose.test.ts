@@ -37,7 +37,7 @@ test('a stage waits for the stages before it on its own rank, with lanes and cha
   const { lanes, steps, program } = staged([stage, stage]);
   assert.equal(lanes.length, 2);
   assert.equal(steps, 2);
-  assert.deepEqual(brief(program(0)), ['0 l0 send 1 0+1 ch0', '1 l1 after 0 1', '1 l1 send 1 0+1 ch16']);
+  assert.deepEqual(brief(program(0)), ['0 l0 send 1 0+1 ch0', '1 l1 after 0 1', '1 l1 send 1 0+1 ch8']);
 });
 
 test('segments overlap: a stage waits for its own segment only', () => {
@@ -51,10 +51,10 @@ test('segments overlap: a stage waits for its own segment only', () => {
   assert.deepEqual(brief(program(1)), [
     '0 l0 receive 0 0+1 ch0',
     '1 l1 after 0 1',
-    '1 l1 receive 0 0+1 ch16',
+    '1 l1 receive 0 0+1 ch8',
     '1 l0 receive 0 1+1 ch0',
     '2 l1 after 0 2',
-    '2 l1 receive 0 1+1 ch16',
+    '2 l1 receive 0 1+1 ch8',
   ]);
 });
 

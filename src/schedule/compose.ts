@@ -25,7 +25,7 @@ export interface Stage {
 }
 
 /** Channels of one stage; sub-schedules use fewer. */
-const CHANNELS_PER_STAGE = 16;
+const CHANNELS_PER_STAGE = 8;
 
 export interface Staged {
   readonly lanes: readonly LaneSpec[];

@@ -5,6 +5,7 @@ import { ALGORITHMS, type Algorithm, Communicator, type Vector } from '../../../
 import { allocateMemory, interpret } from '../../../src/schedule/interpreter.js';
 import { fillMemory, findMismatch } from '../../../src/schedule/reference.js';
 import type { Collective } from '../../../src/schedule/schedule.js';
+import { listedTopology, regularTopology, type Topology } from '../../../src/schedule/topology.js';
 import { openDevice } from '../../../src/verbs/index.js';
 import { asRank, say } from '../rank.js';
 
@@ -12,9 +13,19 @@ const ROOTED: readonly Collective[] = ['broadcast', 'reduce', 'gather', 'scatter
 /** Chunks that must be equal. */
 const BLOCKS: readonly Collective[] = ['gather', 'scatter', 'all-to-all'];
 
-function runnable(algorithm: Algorithm, size: number): boolean {
+function runnable(algorithm: Algorithm, size: number, topology: Topology | undefined): boolean {
   if (algorithm.needs !== undefined && algorithm.needs !== 'shared-memory') return false;
-  return algorithm.supports({ size, bytes: 64 }) === true;
+  return algorithm.supports({ size, bytes: 64, topology }) === true;
+}
+
+/** Algorithms of several hosts run here too: on hosts that are only said. */
+function inventedHosts(size: number): Topology | undefined {
+  if (size < 3) return undefined;
+  if (size % 2 === 0) return regularTopology({ hosts: 2, ranksPerHost: size / 2, nicsPerHost: 2 });
+  return listedTopology(
+    Array.from({ length: size }, (_, rank) => ({ host: rank % 2, numa: 0, nic: 0 })),
+    1,
+  );
 }
 
 async function call(world: Communicator, collective: Collective, buffers: (Vector | undefined)[], root: number, sync: boolean) {
@@ -55,7 +66,8 @@ asRank(async ({ rank, size, exchange }) => {
     const collective = name as Collective;
     if (collective === 'sharded-allreduce') continue;
     for (const algorithm of algorithms) {
-      if (!runnable(algorithm, size)) continue;
+      const topology = runnable(algorithm, size, undefined) ? undefined : inventedHosts(size);
+      if (!runnable(algorithm, size, topology)) continue;
       const world = await Communicator.create({
         rank,
         size,
@@ -63,6 +75,7 @@ asRank(async ({ rank, size, exchange }) => {
         key: `${collective}:${algorithm.name}`,
         algorithms: `${collective}:${algorithm.name}`,
         timeoutMs: 30_000,
+        ...(topology === undefined ? {} : { topology }),
       });
       const roots = collective === 'send-receive' ? [1 % size] : ROOTED.includes(collective) ? [0, size - 1] : [0];
       for (const root of roots) {
@@ -70,7 +83,7 @@ asRank(async ({ rank, size, exchange }) => {
           const count = BLOCKS.includes(collective) ? odd * size : odd;
           const { selection } = world.explain(collective, 8 * count);
           if (collective !== 'barrier') assert.equal(selection?.algorithm.name, algorithm.name);
-          const schedule = algorithm.schedule({ size, bytes: 8 * count, root, segments: selection?.shape.segments });
+          const schedule = algorithm.schedule({ size, bytes: 8 * count, root, segments: selection?.shape.segments, topology });
           const memory = allocateMemory(schedule, count);
           fillMemory(schedule, memory);
           const user = memory[rank].buffers.filter((_, id) => schedule.buffers[id].kind === 'user');
