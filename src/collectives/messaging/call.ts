@@ -18,10 +18,10 @@ import type { BoundProgram, Step } from './bound-program.js';
 import type { MessagingExecutor } from './executor.js';
 
 /** What a message is about: the upper bits of the lower half of its tag. */
-export const TAG_DATA = 0;
-export const TAG_ENTRY = 1;
+const TAG_DATA = 0;
+const TAG_ENTRY = 1;
 export const TAG_CONTROL = 2;
-export const TAG_STATEMENT = 3;
+const TAG_STATEMENT = 3;
 
 /** How long a call that failed waits for receives that cannot be taken back, ms. */
 const SETTLE_MS = 200;
