@@ -14,10 +14,18 @@ export interface ParquetColumn {
   readonly type: string;
 }
 
+/** Rows of a file from one number to another. */
+export interface ParquetPart {
+  readonly path: string;
+  readonly from: number;
+  readonly to: number;
+}
+
 export interface DuckDb {
   columnsOf(path: string): Promise<ParquetColumn[]>;
-  /** Rows of a file in chunks: the values of each wanted column. */
-  read(path: string, columns: readonly string[]): AsyncGenerator<{ rows: number; values: readonly (readonly unknown[])[] }>;
+  rowsOf(path: string): Promise<number>;
+  /** Rows of a part of a file in chunks: the values of each wanted column. Times are Dates, BIGINTs are bigints. */
+  read(part: ParquetPart, columns: readonly string[]): AsyncGenerator<{ rows: number; values: readonly (readonly unknown[])[] }>;
   writeTable(table: Table, path: string): Promise<void>;
   close(): void;
 }
@@ -54,14 +62,29 @@ export async function openDuckDb(): Promise<DuckDb> {
         });
       }
     },
-    async *read(path, columns) {
+    async rowsOf(path) {
+      try {
+        const result = await connection.runAndReadAll(`SELECT count(*) FROM read_parquet(${quoted(path, "'")})`);
+        return Number(result.getRows()[0][0]);
+      } catch (error) {
+        throw new DatasetError('DATASET_INPUT', `the Parquet file ${path} cannot be read: ${(error as Error).message}`, {
+          cause: error,
+        });
+      }
+    },
+    async *read({ path, from, to }, columns) {
       try {
         const names = columns.map((name) => quoted(name, '"')).join(', ');
-        const result = await connection.stream(`SELECT ${names} FROM read_parquet(${quoted(path, "'")})`);
+        const result = await connection.stream(
+          `SELECT ${names} FROM read_parquet(${quoted(path, "'")}) LIMIT ${to - from} OFFSET ${from}`,
+        );
         for (;;) {
           const chunk = await result.fetchChunk();
           if (!chunk || chunk.rowCount === 0) return;
-          yield { rows: chunk.rowCount, values: columns.map((_, i) => chunk.getColumnValues(i) as unknown[]) };
+          yield {
+            rows: chunk.rowCount,
+            values: columns.map((_, i) => chunk.convertColumnValues(i, module.JSDuckDBValueConverter) as unknown[]),
+          };
         }
       } catch (error) {
         throw new DatasetError('DATASET_INPUT', `reading the Parquet file ${path}: ${(error as Error).message}`, {

@@ -1,12 +1,12 @@
-/** Parquet files as columns or rows, by DuckDB. A partition is a file. */
+/** Parquet files as columns or rows, by DuckDB. A partition is a part of a file. */
 
 import { ColumnBatch } from '../columns/batch.js';
 import { arrayOf, type Schema, type Type } from '../columns/schema.js';
 import { DatasetError } from '../errors.js';
 import { PlanNode } from '../plan/node.js';
 import type { Batch } from '../plan/task.js';
-import { openDuckDb } from './duckdb.js';
-import { type InputFile, inputFiles } from './files.js';
+import { openDuckDb, type ParquetPart } from './duckdb.js';
+import { inputFiles } from './files.js';
 
 const TYPES: Readonly<Record<string, Type>> = {
   INTEGER: 'i32',
@@ -17,26 +17,50 @@ const TYPES: Readonly<Record<string, Type>> = {
   UTINYINT: 'u8',
 };
 
+/** Rows of a partition, at most. */
+const PART_ROWS = 1 << 20;
+
+/** Cuts files into parts, at least `wanted` of them where there are enough rows. */
+async function partsOf(paths: string | readonly string[], wanted: number): Promise<ParquetPart[]> {
+  const database = await openDuckDb();
+  try {
+    const files: { path: string; rows: number }[] = [];
+    for (const { path } of inputFiles(paths)) files.push({ path, rows: await database.rowsOf(path) });
+    const total = files.reduce((sum, { rows }) => sum + rows, 0);
+    const ideal = Math.max(16_384, Math.min(PART_ROWS, Math.ceil(total / wanted)));
+    return files.flatMap(({ path, rows }) => {
+      const count = Math.max(1, Math.ceil(rows / ideal));
+      return Array.from({ length: count }, (_, i) => ({
+        path,
+        from: Math.floor((i * rows) / count),
+        to: Math.floor(((i + 1) * rows) / count),
+      }));
+    });
+  } finally {
+    database.close();
+  }
+}
+
 /** Batches of columns hold about so many rows. */
 const ROWS = 1 << 20;
 
 export function parquetRowsNode(paths: string | readonly string[], wanted: readonly string[] | undefined): PlanNode {
-  let files: InputFile[] = [];
+  let parts: ParquetPart[] = [];
   return new PlanNode({
     name: 'parquet',
     words: String(paths),
     dependencies: [],
-    partitions: () => {
-      files = inputFiles(paths);
-      return files.length;
+    partitions: async ({ defaultPartitions }) => {
+      parts = await partsOf(paths, defaultPartitions);
+      return parts.length;
     },
     async *compute(partition, task) {
-      const { path } = files[partition];
+      const { path, from: first } = parts[partition];
       const database = await openDuckDb();
       try {
         const names = wanted ?? (await database.columnsOf(path)).map(({ name }) => name);
-        let at = 0;
-        for await (const { rows, values } of database.read(path, names)) {
+        let at = first;
+        for await (const { rows, values } of database.read(parts[partition], names)) {
           for (let from = 0; from < rows; from += task.batchRows) {
             task.position = `${path}, row ${at + from}`;
             const out: unknown[] = [];
@@ -59,18 +83,18 @@ export function parquetRowsNode(paths: string | readonly string[], wanted: reado
 
 /** @param schema names and types, which the files must have: DATASET_SCHEMA otherwise. */
 export function parquetColumnsNode(paths: string | readonly string[], schema: Schema): PlanNode {
-  let files: InputFile[] = [];
+  let parts: ParquetPart[] = [];
   const names = Object.keys(schema);
   return new PlanNode({
     name: 'parquet',
     words: `${String(paths)}: ${names.join(', ')}`,
     dependencies: [],
-    partitions: () => {
-      files = inputFiles(paths);
-      return files.length;
+    partitions: async ({ defaultPartitions }) => {
+      parts = await partsOf(paths, defaultPartitions);
+      return parts.length;
     },
     async *compute(partition, task): AsyncIterable<Batch> {
-      const { path } = files[partition];
+      const { path } = parts[partition];
       const database = await openDuckDb();
       try {
         const found = new Map((await database.columnsOf(path)).map(({ name, type }) => [name, TYPES[type] ?? type]));
@@ -93,7 +117,7 @@ export function parquetColumnsNode(paths: string | readonly string[], schema: Sc
           filled = 0;
           return batch;
         };
-        for await (const { rows, values } of database.read(path, names)) {
+        for await (const { rows, values } of database.read(parts[partition], names)) {
           if (filled + rows > ROWS) yield take();
           for (const [c, list] of values.entries()) {
             for (let i = 0; i < rows; i++) {

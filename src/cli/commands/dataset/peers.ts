@@ -112,7 +112,7 @@ export async function runDuckDb({ workload, input, rounds, threads }: PeerInput)
   const query =
     workload === 'groupby'
       ? `SELECT key, sum(value) AS total FROM ${rows} GROUP BY key`
-      : `SELECT * FROM ${rows} JOIN read_parquet('${join(input['small'] ?? '', '*.parquet')}') USING (key)`;
+      : `SELECT * FROM ${rows} AS l JOIN read_parquet('${join(input['small'] ?? '', '*.parquet')}') AS r USING (key)`;
   const ms: number[] = [];
   let answer = 0;
   for (let round = 0; round <= rounds; round++) {
