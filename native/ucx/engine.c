@@ -45,7 +45,7 @@ struct engine {
   size_t event_bytes, header_limit;
   waiting_event *first, *last;
   operation **operations;
-  int operation_count, operation_capacity;
+  int operation_count, operation_capacity, serial;
   operation *free_operations;
   slot **slots;
   int slot_count;
@@ -120,9 +120,11 @@ static operation *operation_take(engine *e) {
     }
     o = must(calloc(1, sizeof *o));
     o->engine = e;
-    e->operations[e->operation_count] = o;
-    o->number = ++e->operation_count;
+    e->operations[e->operation_count++] = o;
   }
+  /* Never the same number twice in a row: the end of an operation may be told while the next one has begun already. */
+  e->serial = e->serial == INT32_MAX ? 1 : e->serial + 1;
+  o->number = e->serial;
   o->large = NULL;
   e->head[HEAD_LIVE]++;
   o->is_silent = 0;

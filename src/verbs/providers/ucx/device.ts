@@ -72,8 +72,8 @@ export class UcxDevice implements Device {
   private readonly endpoints = new Map<string, { number: number; users: number }>();
   private readonly endpointNames = new Map<number, string>();
   /** By number of the operation. */
-  private readonly senders: (Sender | undefined)[] = [];
-  private readonly sequences: number[] = [];
+  private readonly senders = new Map<number, Sender>();
+  private readonly sequences = new Map<number, number>();
   private readonly memories = new Map<ArrayBuffer, MemoryKind>();
   private readonly readOnly = new WeakSet<ArrayBuffer>();
   private readonly addresses = new WeakMap<ArrayBuffer, number>();
@@ -270,19 +270,22 @@ export class UcxDevice implements Device {
 
   /** An operation of UCX goes on; `sender` hears of its end. */
   track(operation: number, sender: Sender, seq: number): void {
-    this.senders[operation] = sender;
-    this.sequences[operation] = seq;
+    this.senders.set(operation, sender);
+    this.sequences.set(operation, seq);
   }
 
   /** An operation whose end nobody needs; `kept` stays until then. */
   ignore(operation: number, kept?: unknown): void {
-    this.senders[operation] = { sent: () => void kept };
+    if (kept !== undefined) this.senders.set(operation, { sent: () => void kept });
   }
 
   private done(operation: number, status: number): void {
-    const sender = this.senders[operation];
-    this.senders[operation] = undefined;
-    sender?.sent(this.sequences[operation], status);
+    const sender = this.senders.get(operation);
+    if (sender === undefined) return;
+    const seq = this.sequences.get(operation) ?? 0;
+    this.senders.delete(operation);
+    this.sequences.delete(operation);
+    sender.sent(seq, status);
   }
 
   /** UCX says that the way to a peer broke. */
