@@ -31,6 +31,8 @@ export interface DeviceSnapshot {
   readonly segmentBytes: number;
   readonly queuePairs: readonly QueuePairSnapshot[];
   readonly completionQueues: readonly CompletionQueueSnapshot[];
+  /** What its transport counts by name: packets, repetitions, drops by reason. Absent where there are no packets. */
+  readonly transport?: Readonly<Record<string, number>>;
   /** Totals, closed queue pairs included. */
   readonly counters: CounterTotals;
 }

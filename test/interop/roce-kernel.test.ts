@@ -1,6 +1,6 @@
 /**
- * The roce provider against the Linux kernel's own transport: rdma_rxe in a guest, ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and rping,
- * and READ, WRITE and atomics both ways; each tool once with the kernel's end listening and once connecting; RC with 1 % loss too. The guest is made by the scripts in rxe/.
+ * The roce provider against the Linux kernel's own transport: rdma_rxe in a guest, ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong, rping,
+ * ib_send_bw, ib_write_bw, ib_read_bw and ib_atomic_bw; each tool once with the kernel's end listening and once connecting; RC with 1 % loss too. The guest is made by the scripts in rxe/.
  */
 
 import assert from 'node:assert/strict';
@@ -11,7 +11,9 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Device, openDevice } from '../../src/verbs/index.js';
 import type { RoceDevice } from '../../src/verbs/providers/roce/device.js';
+import { servePerftest } from './ibverbs/perftest.js';
 import { exchangeAtomics } from './rxe/atomics.js';
+import { runPerftest } from './rxe/perftest-client.js';
 import { type Game, playAsClient, playAsServer } from './rxe/pingpong.js';
 import { runRping, serveRping } from './rxe/rping.js';
 
@@ -20,6 +22,9 @@ const GUEST = '10.92.0.2';
 const TAP = `vbt${process.pid % 100_000}`;
 /** Scripts are not compiled: they stand beside the sources. */
 const SCRIPTS = fileURLToPath(new URL('../../../test/interop/rxe/', import.meta.url));
+
+/** Messages of a run of ib_send_bw and its like. */
+const PERFTEST_MESSAGES = 100;
 
 const GAMES: readonly [name: string, game: Game][] = [
   ['rc', { type: 'RC', size: 64, rounds: 200, port: 18510 }],
@@ -68,6 +73,29 @@ const STEPS = new Map<string, Step>([
     [`${name}-kernel-connects`, (device) => playAsServer(device, HOST, { ...game, port: game.port + 1 })],
   ]),
   ['atomics-kernel-listens', (device) => exchangeAtomics(device, GUEST, 18570)],
+  ['write-bw-kernel-listens', (device) => runPerftest(device, GUEST, 18610, 'write', 65_536, PERFTEST_MESSAGES)],
+  ['read-bw-kernel-listens', (device) => runPerftest(device, GUEST, 18611, 'read', 65_536, PERFTEST_MESSAGES)],
+  ['send-bw-kernel-listens', (device) => runPerftest(device, GUEST, 18612, 'send', 3000, PERFTEST_MESSAGES)],
+  ['atomic-bw-kernel-listens', (device) => runPerftest(device, GUEST, 18613, 'atomic', 8, PERFTEST_MESSAGES)],
+  ['write-bw-kernel-connects', async (device) => void (await servePerftest(device, HOST, 18600))],
+  ['read-bw-kernel-connects', async (device) => void (await servePerftest(device, HOST, 18601))],
+  [
+    'send-bw-kernel-connects',
+    async (device) => {
+      const { received } = await servePerftest(device, HOST, 18602, PERFTEST_MESSAGES + 8);
+      assert.ok(received >= PERFTEST_MESSAGES, `${received} messages came`);
+    },
+  ],
+  [
+    'atomic-bw-kernel-connects',
+    async (device) => {
+      const { memory } = await servePerftest(device, HOST, 18603);
+      assert.ok(
+        memory.some((byte) => byte !== 0),
+        'additions arrived',
+      );
+    },
+  ],
   ['rping-kernel-listens', (device) => runRping(device, GUEST, 7174, 4000, 20)],
   [
     'rping-kernel-connects',

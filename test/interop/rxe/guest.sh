@@ -23,6 +23,14 @@ pingpong rc-mib rc 18530 -n 5 -s 1048576
 pingpong uc uc 18540 -n 50 -s 1000
 pingpong ud ud 18550 -n 50 -s 1000
 step atomics-kernel-listens /share/atomics rxe0 $GID 18570
+perftest() { # name, tool, port, further options
+  step "$1-kernel-listens" $2 -d rxe0 -x $GID -p $(($3 + 10)) -n 100 -F "${@:4}"
+  step "$1-kernel-connects" $2 -d rxe0 -x $GID -p $3 -n 100 -F "${@:4}" $HOST
+}
+perftest write-bw ib_write_bw 18600 -s 65536
+perftest read-bw ib_read_bw 18601 -s 65536
+perftest send-bw ib_send_bw 18602 -s 3000
+perftest atomic-bw ib_atomic_bw 18603
 step rping-kernel-listens rping -s -a 10.92.0.2 -p 7174 -C 20 -S 4000 -V
 step rping-kernel-connects rping -c -a $HOST -p 7175 -C 20 -S 4000 -V
 pingpong rc-loss rc 18560 -n 200 -s 3000 # from here on the host loses packets

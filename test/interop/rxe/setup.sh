@@ -11,12 +11,12 @@ case $(uname -m) in
 esac
 mkdir -p "$LAB/kernel"
 MISSING=
-for command in $PROGRAM busybox depmod cpio xz ip nft cc rdma ibv_rc_pingpong rping; do command -v $command >/dev/null || MISSING="$MISSING $command"; done
+for command in $PROGRAM busybox depmod cpio xz ip nft cc rdma ibv_rc_pingpong rping ib_write_bw; do command -v $command >/dev/null || MISSING="$MISSING $command"; done
 [ -f /usr/include/infiniband/verbs.h ] || MISSING="$MISSING libibverbs-dev"
 if [ -n "$MISSING" ]; then
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq >&2
-  apt-get install -y -qq --no-install-recommends $QEMU busybox-static kmod cpio xz-utils iproute2 nftables gcc libc6-dev libibverbs-dev rdma-core ibverbs-utils ibverbs-providers rdmacm-utils >&2
+  apt-get install -y -qq --no-install-recommends $QEMU busybox-static kmod cpio xz-utils iproute2 nftables gcc libc6-dev libibverbs-dev rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest >&2
 fi
 KERNEL=$(ls "$LAB/kernel/boot" 2>/dev/null | sed -n 's/^vmlinuz-//p' | head -1)
 if [ -z "$KERNEL" ]; then

@@ -10,6 +10,7 @@ import { memoryFindings } from './memory.js';
 import { networkFindings } from './network.js';
 import { providerFindings, selfTestFindings } from './providers.js';
 import { rdmaFindings } from './rdma.js';
+import { roceFindings } from './roce.js';
 import { softwareFindings } from './software.js';
 
 const MARKS: Readonly<Record<Level, string>> = { ok: '✓', note: '•', problem: '✗' };
@@ -60,6 +61,7 @@ export const doctor = defineCommand({
       ...machineFindings(files),
       ...memoryFindings(files),
       ...networkFindings(files),
+      ...roceFindings(files),
       ...softwareFindings(),
       ...(await providerFindings()),
       ...rdmaFindings(),

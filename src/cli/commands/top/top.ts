@@ -89,7 +89,11 @@ export function topText(devices: readonly Rated[], style: Style, pairs: boolean)
       ...rateCells(device.completionQueueRates[i], cq.counters.errors, style),
       '',
     ]);
-    return [own, ...below, ...queues];
+    const counted = Object.entries(device.transport ?? {}).flatMap(([name, count]) =>
+      count > 0 ? [`${name} ${formatCount(count)}`] : [],
+    );
+    const transport = counted.map((words) => ['', style.dim('└'), words, ...Array<string>(8).fill('')]);
+    return [own, ...below, ...queues, ...transport];
   });
   return plainTable(HEAD, rows, style);
 }

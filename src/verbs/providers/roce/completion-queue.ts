@@ -73,7 +73,7 @@ export class RoceCompletionQueue extends CompletionQueue {
     const words =
       isFlush && first
         ? `request ${first.wrId} failed with ${first.status} before this one was carried out: ${first.words}`
-        : statusMeaning(status);
+        : `${statusMeaning(status)}${this.experience(status)}`;
     const cause: Cause = {
       status: statusName(status),
       qpNum,
@@ -86,6 +86,15 @@ export class RoceCompletionQueue extends CompletionQueue {
     this.lastCause++;
     this.causes[this.lastCause % CAUSES] = cause;
     wcs.causeId[n] = this.lastCause;
+  }
+
+  /** What the device has met so far, for a failure that the network may be the reason of. */
+  private experience(status: number): string {
+    if (status !== STATUS.RETRY_EXC_ERR && status !== STATUS.RNR_RETRY_EXC_ERR) return '';
+    const { retransmitted, timeouts, sequenceNaks, rnrNaks, badIcrc, wrongSource, sendErrors } = this.device.page.counters;
+    const counts = { retransmitted, timeouts, sequenceNaks, rnrNaks, badIcrc, wrongSource, sendErrors };
+    const met = Object.entries(counts).flatMap(([name, count]) => (count > 0 ? [`${name} ${count}`] : []));
+    return met.length > 0 ? ` (the device counts: ${met.join(', ')})` : '';
   }
 
   cause(causeId: number): Cause | undefined {

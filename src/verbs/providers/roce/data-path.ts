@@ -23,6 +23,7 @@ import { RoceCounters } from './counters.js';
 import type { EngineQueuePair } from './engine-queue-pair.js';
 import type { End, EngineData, Notice } from './messages.js';
 import { type Path, Paths } from './paths.js';
+import { countersAsNumbers, SHARE_NUMBERS, SHOW_EVERY_NS, shareOffset } from './status-page.js';
 import { Switchboard } from './switchboard.js';
 
 /** As in native/datagram.h. */
@@ -78,10 +79,15 @@ export abstract class DataPath {
   private readonly isIpv4: boolean;
   /** Messages to ask for: few while few come, because room for many takes longer to prepare. */
   private rxRoom = FEW_MESSAGES;
+  /** Which part of the status page is this thread's. */
+  private readonly share: number;
+  private readonly shown = new Float64Array(SHARE_NUMBERS);
+  private readonly shownAddress: number;
+  private showAtNs = 0;
   private nextContext = FIRST_CONTEXT;
   private tokens = 0;
 
-  constructor(data: EngineData, addon: Addon, command: ArrayBuffer) {
+  constructor(data: EngineData, addon: Addon, command: ArrayBuffer, share: number) {
     this.data = data;
     this.addon = addon;
     this.board = new Switchboard(data.board);
@@ -91,6 +97,8 @@ export abstract class DataPath {
     this.txAddress = addon.addressOf(this.tx.buffer);
     this.rxWordsAddress = addon.addressOf(this.rxWords.buffer);
     this.txWordsAddress = addon.addressOf(this.txWords.buffer);
+    this.share = share;
+    this.shownAddress = addon.addressOf(this.shown.buffer);
   }
 
   /** A packet of connection management, in slot `i` of the batch. */
@@ -310,6 +318,20 @@ export abstract class DataPath {
     }
     this.txCount = 0;
     return true;
+  }
+
+  // ---- counters ----
+
+  /** Shows the counters on the status page, when it is time. */
+  protected show(): void {
+    if (this.nowNs < this.showAtNs) return;
+    this.showNow();
+  }
+
+  protected showNow(): void {
+    this.showAtNs = this.nowNs + SHOW_EVERY_NS;
+    countersAsNumbers(this.counters, this.shown);
+    this.table.copy(this.data.statusPage + shareOffset(this.share), this.shownAddress, 8 * SHARE_NUMBERS);
   }
 
   // ---- timers ----

@@ -46,6 +46,7 @@ import type { RoceMemoryRegion } from './memory-region.js';
 import type { Answer, Command, EngineData, Notice } from './messages.js';
 import { RoceProtectionDomain } from './protection-domain.js';
 import type { RoceQueuePair } from './queue-pair.js';
+import { StatusPage } from './status-page.js';
 import { MAX_QUEUE_PAIRS, Switchboard } from './switchboard.js';
 
 /** What the kernel is asked to queue; it grants what its limit allows. */
@@ -104,6 +105,8 @@ export class RoceDevice implements Device {
   version = 0;
   isClosed = false;
   private readonly board: Switchboard;
+  /** What the device shows of itself to other processes. */
+  readonly page: StatusPage;
   private readonly datagram: number;
   private readonly bell: number;
   private readonly commands: MessagePort;
@@ -150,6 +153,7 @@ export class RoceDevice implements Device {
     this.port = addon.datagramPort(this.datagram);
     this.address = parseIp(local.host) as Uint8Array;
     this.gid = gidText(this.address);
+    this.page = new StatusPage(this.door, name, `${local.host} port ${this.port}`);
     const board = Switchboard.make();
     this.board = new Switchboard(board);
     const bell = addon.bellOpen(() => this.rang());
@@ -170,6 +174,7 @@ export class RoceDevice implements Device {
       board,
       bell: bell[1],
       spinUs: SPIN_US,
+      statusPage: this.page.address,
       seed: Math.floor(Math.random() * 2 ** 32),
     };
     this.lease = new Lease(this, data, this.board);
@@ -358,11 +363,13 @@ export class RoceDevice implements Device {
     do this.nextNumber = this.nextNumber >= LAST_NUMBER ? FIRST_NUMBER : this.nextNumber + 1;
     while (this.queuePairs.has(this.nextNumber));
     this.queuePairs.set(this.nextNumber, qp);
+    this.page.queuePairs = this.queuePairs.size;
     return { slot, qpNum: this.nextNumber };
   }
 
   releaseQueuePair(slot: number, qpNum: number): void {
     this.queuePairs.delete(qpNum);
+    this.page.queuePairs = this.queuePairs.size;
     this.freeSlots.push(slot);
   }
 
@@ -577,6 +584,7 @@ export class RoceDevice implements Device {
     this.door.addon.bellClose(this.bell);
     this.door.addon.stop(this.datagram);
     void this.worker.terminate();
+    this.page.close();
   }
 
   [Symbol.dispose](): void {

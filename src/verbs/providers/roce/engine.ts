@@ -26,6 +26,7 @@ import { DataPath, now, SLOT, WORDS } from './data-path.js';
 import { EngineQueuePair } from './engine-queue-pair.js';
 import type { Answer, Command, EngineData, Lending, Notice } from './messages.js';
 import { SharedReceiveMemory } from './shared-receive-memory.js';
+import { Share } from './status-page.js';
 
 /** Longest sleep, so that a thread that is to end by force notices it, microseconds. */
 const LONGEST_SLEEP_US = 500_000;
@@ -47,7 +48,7 @@ export class Engine extends DataPath implements CmHost {
   private lent: EngineQueuePair[] | undefined;
 
   constructor(data: EngineData, addon: Addon, commandPort: MessagePort, noticePort: MessagePort) {
-    super(data, addon, addon.command());
+    super(data, addon, addon.command(), Share.engine);
     this.commandPort = commandPort;
     this.noticePort = noticePort;
     this.table.onInvalidate = (key) => this.notice({ kind: 'invalidated', key });
@@ -74,6 +75,7 @@ export class Engine extends DataPath implements CmHost {
       if (this.isAgentReady) this.transmitAgent();
       if (this.transmit()) isBusy = true;
       this.stopOverrun();
+      this.show();
       this.ringNow();
       if (isBusy) {
         if (idleSince !== 0) this.spinNs = Math.min(this.data.spinUs * 1000, this.spinNs * 2 + 1000);
@@ -176,6 +178,7 @@ export class Engine extends DataPath implements CmHost {
   }
 
   notice(notice: Notice): void {
+    this.showNow();
     this.noticePort.postMessage(notice);
     this.board.announceNotice();
     this.mustRing = true;

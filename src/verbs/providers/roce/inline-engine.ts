@@ -18,6 +18,7 @@ import { DataPath, now, WORDS } from './data-path.js';
 import { EngineQueuePair } from './engine-queue-pair.js';
 import type { End, EngineData, Lending, Notice, QueuePairRecord } from './messages.js';
 import type { SharedReceiveMemory } from './shared-receive-memory.js';
+import { Share } from './status-page.js';
 
 /** Packets of a turn that are answered at the next one. */
 const FEW = 2;
@@ -55,7 +56,7 @@ export class InlineEngine extends DataPath {
   private offsetNs = 0;
 
   constructor(data: EngineData, door: Door) {
-    super(data, door.addon, door.command.buffer as ArrayBuffer);
+    super(data, door.addon, door.command.buffer as ArrayBuffer, Share.program);
     this.table.onInvalidate = (key) => this.notice({ kind: 'invalidated', key });
   }
 
@@ -112,6 +113,7 @@ export class InlineEngine extends DataPath {
   private finish(): void {
     const { touched } = this;
     this.stopOverrun();
+    this.show();
     this.ringNow();
     for (let i = 0; i < this.touchedCount; i++) {
       touched[i].isTouched = false;
@@ -127,6 +129,7 @@ export class InlineEngine extends DataPath {
   }
 
   notice(notice: Notice): void {
+    this.showNow();
     this.news.push(notice);
   }
 

@@ -95,6 +95,8 @@ export interface EngineData {
   readonly bell: number;
   /** Longest busy wait before sleeping, microseconds. */
   readonly spinUs: number;
+  /** Address of the device's status page. */
+  readonly statusPage: number;
   /** Where the ids of connections start. */
   readonly seed: number;
 }
