@@ -28,7 +28,11 @@ export class ServerHandle {
   /** Starts server `index` of the plan on a thread. Throws what opening its device throws. */
   static start(index: number, plan: GroupPlan): Promise<ServerHandle> {
     const input: ServerThreadInput = { index, plan };
-    const thread = new Thread(new URL('./server-thread.js', import.meta.url), { workerData: input, execArgv: [] });
+    const thread = new Thread(new URL('./server-thread.js', import.meta.url), {
+      workerData: input,
+      execArgv: [],
+      trackUnmanagedFds: false, // its device closes what it opened
+    });
     return new Promise((resolve, reject) => {
       thread.once('error', reject);
       thread.once('message', ({ address }: ServerAnswer) => {
