@@ -4,11 +4,14 @@
  * All ranks run the same jobs in the same order. A job has an outcome that every rank learns, so that programs that look at results stay in step.
  */
 
+import { writeFileSync } from 'node:fs';
 import { deserialize } from 'node:v8';
 import type { World } from '../launch/index.js';
 import type { Worker } from '../messaging/index.js';
 import type { Accumulator } from './accumulator.js';
 import { DatasetError } from './errors.js';
+import { drawPlan } from './explain/draw.js';
+import { explainPlan } from './explain/explain.js';
 import { Budget } from './memory/budget.js';
 import { type Segment, SegmentPool } from './memory/segment-pool.js';
 import { SpillDirectory } from './memory/spill-directory.js';
@@ -178,6 +181,8 @@ export class Engine {
     if (this.#closed) throw new DatasetError('DATASET_CLOSED', 'the session is closed');
     const job = String(++this.#jobs);
     await node.prepare(this.preparation(job));
+    const drawing = process.env['VERBENA_DRAW_PLAN'];
+    if (drawing !== undefined) await drawAndEnd(this, node, drawing);
     return this.#job(job, node, finish);
   }
 
@@ -328,4 +333,10 @@ interface EngineParts {
   readonly manager: ShuffleManager;
   /** Filled in by the engine, which the manager's questions go to. */
   readonly questions: { status: ShuffleServices['status'] };
+}
+
+/** `verbena draw dag` wants the plan of the first action, and nothing more. */
+async function drawAndEnd(engine: Engine, node: PlanNode, file: string): Promise<never> {
+  writeFileSync(file, drawPlan(await explainPlan(engine, node)));
+  process.exit(0);
 }

@@ -1,23 +1,31 @@
-/** `verbena draw COLLECTIVE:ALGORITHM`: the schedule as a picture. */
+/** `verbena draw COLLECTIVE:ALGORITHM`: the schedule as a picture. `verbena draw dag SCRIPT`: the plan of a dataset. */
 
 import { writeFileSync } from 'node:fs';
 import { findAlgorithm, requireSupport } from '../../../collectives/index.js';
 import { drawSchedule } from '../../../schedule/index.js';
 import { defineCommand, UsageError } from '../../command.js';
+import { drawDag } from '../dataset/draw-dag.js';
 import { collectiveNamed } from './explain.js';
 
 export const draw = defineCommand({
   name: 'draw',
-  summary: 'draws the schedule of a collective as an SVG',
-  positionals: [{ name: 'collective:algorithm', summary: 'as in allreduce:ring', required: true }],
+  summary: 'draws the schedule of a collective, or the plan of a dataset, as an SVG',
+  positionals: [
+    { name: 'collective:algorithm', summary: 'as in allreduce:ring; or dag', required: true },
+    { name: 'script', summary: 'behind dag: the script whose first action is drawn' },
+  ],
   options: {
     ranks: { type: 'integer', default: 4, min: 1, max: 40, summary: 'ranks' },
     root: { type: 'integer', default: 0, min: 0, summary: 'root rank, where there is one' },
     segments: { type: 'integer', min: 1, max: 64, summary: 'pieces of a pipelined form' },
     output: { type: 'string', short: 'o', value: 'FILE', summary: 'where the picture goes; default: collective-algorithm.svg' },
   },
-  examples: [{ line: 'verbena draw allreduce:ring --ranks 6 -o ring.svg', note: 'Ranks, steps, arrows, chunks.' }],
+  examples: [
+    { line: 'verbena draw allreduce:ring --ranks 6 -o ring.svg', note: 'Ranks, steps, arrows, chunks.' },
+    { line: 'verbena draw dag job.ts -o plan.svg', note: 'Stages and shuffles of the first action of a script.' },
+  ],
   async run({ options, positionals }) {
+    if (positionals[0] === 'dag') return drawDag(positionals[1], positionals.slice(2), options.output);
     const [word, name] = (positionals[0] ?? '').split(':');
     const collective = collectiveNamed(word);
     if (!name) throw new UsageError('name an algorithm too, as in allreduce:ring; `verbena explain allreduce` lists them');
