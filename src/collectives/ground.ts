@@ -17,7 +17,7 @@ import { Surroundings } from './surroundings.js';
 /** What runs the calls of a communicator, and why. */
 export interface ExecutorChoice {
   readonly kind: ExecutorKind;
-  /** Over messages: the provider that reaches all ranks, and, where there is one, that of ranks of one host among themselves. */
+  /** Over messages: the providers that carry what this rank sends, in alphabetical order; several where those of its host are reached by another. */
   readonly providers: readonly string[];
   readonly why: string;
 }
@@ -143,8 +143,8 @@ async function openMessaging(
 ): Promise<Opened> {
   const links = await connectLinks(rank, size, exchange, key, workers, patience);
   const executor = new MessagingExecutor({ rank, size, key, links, surroundings });
-  const near = workers.near?.worker.context.device.provider;
-  const providers = [workers.worker.context.device.provider, ...(near === undefined ? [] : [near])];
+  const used = links.flatMap((link) => (link === undefined ? [] : [link.endpoint.port.rail.device.provider]));
+  const providers = used.length === 0 ? [workers.worker.context.device.provider] : [...new Set(used)].sort();
   return { executor, choice: { kind: 'messaging', providers, why } };
 }
 

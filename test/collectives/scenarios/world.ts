@@ -62,7 +62,7 @@ const roles: Record<string, () => Promise<void>> = {
     assert.equal(one[0], 2);
     await assert.rejects(Communicator.of(world, { executor: 'shared-memory' }), { code: 'COLL_INVALID' });
     await comm.barrier();
-    say('done', { rank, chosen });
+    say('done', { rank, chosen, providers: comm.executor.providers });
   },
 
   /** Rank 2 is killed; the others go on without it. */
