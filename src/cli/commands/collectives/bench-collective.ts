@@ -18,7 +18,7 @@ function busFactor(collective: Collective, ranks: number): number {
   return collective === 'broadcast' ? 1 : (ranks - 1) / ranks;
 }
 
-interface Row {
+export interface Row {
   readonly who: string;
   readonly op: Collective;
   readonly size: number;
@@ -35,6 +35,63 @@ interface Row {
   readonly wrong: number | null;
   readonly rounds: number;
   readonly what: string;
+}
+
+export interface MeasuredCollective {
+  /** Verbena first. */
+  readonly results: readonly Row[];
+  /** The peer's time over ours. */
+  readonly ratios: Readonly<Record<string, number>>;
+  /** Peers that are not installed, and the command that installs them. */
+  readonly missing: Readonly<Record<string, string>>;
+  /** Peers that cannot do it, and why. */
+  readonly skipped: Readonly<Record<string, string>>;
+}
+
+/** Verbena and the peers in turn, `rounds` times each. */
+export async function measureCollective(
+  task: Omit<RankTask, 'rank' | 'directory'>,
+  peers: readonly string[],
+  rounds: number,
+  signal: AbortSignal,
+  onRound: (round: number) => void = () => {},
+): Promise<MeasuredCollective> {
+  const { collective, bytes: size, size: ranks } = task;
+  const missing: Record<string, string> = {};
+  const skipped: Record<string, string> = {};
+  const subjects: Subject[] = [verbena];
+  for (const peer of PEERS.filter(({ who }) => peers.includes(who))) {
+    const unfit = peer.unfit(collective);
+    const install = unfit === undefined ? peer.missing() : undefined;
+    if (unfit !== undefined) skipped[peer.who] = unfit;
+    else if (install !== undefined) missing[peer.who] = install;
+    else subjects.push(peer);
+  }
+  const measured = subjects.map((subject) => ({
+    subject,
+    times: [] as (readonly number[])[],
+    wrong: null as number | null,
+    what: '',
+  }));
+  for (let round = 0; round < rounds; round++) {
+    for (const one of measured) {
+      const result = await one.subject.round(task, signal);
+      one.times.push(result.times);
+      one.what = result.what;
+      if (result.wrong !== undefined) one.wrong = (one.wrong ?? 0) + result.wrong;
+    }
+    onRound(round + 1);
+  }
+  const results = measured.map(({ subject, times, wrong, what }): Row => {
+    const { min, p50, p99 } = summarize(times);
+    const algbw = size / p50 / 1e3;
+    const busbw = algbw * busFactor(collective, ranks);
+    const shown = { size, count: size / 4, type: 'f32' as const, unit: 'us' as const };
+    return { who: subject.who, op: collective, ...shown, min, p50, p99, algbw, busbw, wrong, rounds, what };
+  });
+  const ratios: Record<string, number> = {};
+  for (const row of results.slice(1)) ratios[row.who] = Number((row.p50 / results[0].p50).toPrecision(4));
+  return { results, ratios, missing, skipped };
 }
 
 function benchCollective(collective: Collective, summary: string): Command {
@@ -83,56 +140,11 @@ function benchCollective(collective: Collective, summary: string): Command {
         bytes: options.size,
         memory: memory as RankTask['memory'],
         durationMs: options['round-ms'],
+        ...(algorithms === undefined ? {} : { algorithms }),
       };
-      const missing: Record<string, string> = {};
-      const skipped: Record<string, string> = {};
-      const subjects: Subject[] = [verbena];
-      for (const peer of PEERS.filter(({ who }) => options.peer.includes(who))) {
-        const unfit = peer.unfit(collective);
-        const install = unfit === undefined ? peer.missing() : undefined;
-        if (unfit !== undefined) skipped[peer.who] = unfit;
-        else if (install !== undefined) missing[peer.who] = install;
-        else subjects.push(peer);
-      }
-      const measured = subjects.map((subject) => ({
-        subject,
-        times: [] as (readonly number[])[],
-        wrong: null as number | null,
-        what: '',
-      }));
-      for (let round = 0; round < rounds; round++) {
-        for (const one of measured) {
-          const result = await one.subject.round({ ...task, ...(algorithms === undefined ? {} : { algorithms }) }, signal);
-          one.times.push(result.times);
-          one.what = result.what;
-          if (result.wrong !== undefined) one.wrong = (one.wrong ?? 0) + result.wrong;
-        }
-        progress(`round ${round + 1} of ${rounds}`);
-      }
-      const results = measured.map(({ subject, times, wrong, what }): Row => {
-        const { min, p50, p99 } = summarize(times);
-        const algbw = options.size / p50 / 1e3;
-        const size = options.size;
-        const busbw = algbw * busFactor(collective, ranks);
-        return {
-          who: subject.who,
-          op: collective,
-          size,
-          count: size / 4,
-          type: 'f32',
-          unit: 'us',
-          min,
-          p50,
-          p99,
-          algbw,
-          busbw,
-          wrong,
-          rounds,
-          what,
-        };
-      });
-      const ratios: Record<string, number> = {};
-      for (const row of results.slice(1)) ratios[row.who] = Number((row.p50 / results[0].p50).toPrecision(4));
+      const { results, ratios, missing, skipped } = await measureCollective(task, options.peer, rounds, signal, (round) =>
+        progress(`round ${round} of ${rounds}`),
+      );
       const document = { results, ratios, missing, skipped, ranks, memory };
       const head = ['who', 'size', 'count', 'type', 'time', 'p99', 'algbw', 'busbw', '#wrong', 'Verbena is', 'what'];
       const text = () =>

@@ -154,7 +154,10 @@ const explainCollective = (collective: Collective) => {
       if (options.measure && !oneHost) throw new UsageError('--measure runs on this host: leave --hosts out');
       if (options.measure && (size % (4 * ranks) !== 0 || size === 0) && collective !== 'barrier')
         throw new UsageError(`--measure needs a --size that is a multiple of ${4 * ranks}`);
-      const machine: Machine = oneHost ? tunedMachine(ranks) : { ...LOCAL_MACHINE, offers: [] };
+      const base: Machine = oneHost ? tunedMachine(ranks) : { ...LOCAL_MACHINE, offers: [] };
+      const sharded = collective === 'sharded-allreduce';
+      if (options.measure && sharded) throw new UsageError('the reproducible form is not measured here');
+      const machine: Machine = sharded ? { ...base, offers: [...(base.offers ?? []), 'shards'] } : base;
       const shape: Shape = { size: ranks, bytes: size, root, topology };
       const selection = selectAlgorithm(collective, shape, machine, override);
       const planner = new Planner({ size: ranks, kind: 'shared-memory', machine, override, topology });
@@ -164,7 +167,7 @@ const explainCollective = (collective: Collective) => {
       const chosen = usesSlots ? SLOTS : selection.algorithm.name;
       const medianError = median(candidates.flatMap(({ error }) => (error === undefined ? [] : [Math.abs(error)])));
       const order = orderOf(topology, root);
-      const constants = machine === LOCAL_MACHINE || !oneHost ? 'a usual server' : machine.name;
+      const constants = base === LOCAL_MACHINE || !oneHost ? 'a usual server' : machine.name;
       const document = {
         collective,
         size: ranks,
