@@ -19,7 +19,7 @@ import type { Worker } from './worker.js';
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The ways from a worker to a peer, best first: one by shared memory, or one for every pair of networks. Empty: they have no device in common. */
-export function routesTo(ports: readonly Port[], host: string, address: WorkerAddress): Route[] {
+function routesTo(ports: readonly Port[], host: string, address: WorkerAddress): Route[] {
   const routes: (Route & { readonly isLocal: boolean })[] = [];
   const used = new Map<string, number>();
   for (const port of ports) {

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-export const HOST_BYTES = 8;
+const HOST_BYTES = 8;
 
 function found(read: () => string): string | undefined {
   try {

@@ -10,6 +10,9 @@
 
 import type { Worker } from '../worker.js';
 
+/** Longest time that a call keeps the event loop while messages come in, microseconds. */
+const MOST_SPIN_US = 1000;
+
 export type ProgressMode = 'poll' | 'event' | 'adaptive';
 
 export class Driver {
@@ -56,17 +59,26 @@ export class Driver {
     }
   }
 
+  /** Looks for at most this long without anything happening; while something happens, for at most MOST_SPIN_US altogether. */
   #look(limitUs: number, request: { readonly done: boolean } | undefined): boolean {
     const worker = this.#worker;
+    let first = 0;
     let start = 0;
     for (;;) {
+      let happened = 0;
       for (let i = 0; i < 32; i++) {
-        if (worker.poll() > 0 && request === undefined) return true;
-        if (request?.done) return true;
+        happened += worker.poll();
+        if (request === undefined ? happened > 0 : request.done) return true;
       }
       const now = performance.now();
-      if (start === 0) start = now;
-      else if ((now - start) * 1000 >= limitUs) return false;
+      if (first === 0) {
+        first = now;
+        start = now;
+      } else if (happened > 0 && (now - first) * 1000 < MOST_SPIN_US) {
+        start = now;
+      } else if ((now - start) * 1000 >= limitUs) {
+        return false;
+      }
     }
   }
 

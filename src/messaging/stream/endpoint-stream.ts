@@ -38,11 +38,22 @@ export class EndpointStream {
   #peerEnded = false;
   #failure: Error | undefined;
   readonly #readers: Reader[] = [];
+  /** Memory of the reader that spins, and how much of it is filled. */
+  #target: Uint8Array | undefined;
+  #filled = 0;
+  /** What a reader spins for. */
+  readonly #arrival: { readonly done: boolean };
 
   constructor(endpoint: Endpoint, window: number) {
     this.#endpoint = endpoint;
     this.#window = window;
     this.#credit = window;
+    const isReadable = () => this.#held + this.#filled > 0 || this.#peerEnded || this.#failure !== undefined;
+    this.#arrival = {
+      get done() {
+        return isReadable();
+      },
+    };
   }
 
   /** Bytes that have arrived and are not read. */
@@ -124,6 +135,15 @@ export class EndpointStream {
     let at = count <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : reader.bulkAt + i32[slot + S_BULK];
     let left = count;
     if ((i32[slot + S_KIND] >>> 8) & END) this.#peerEnded = true;
+    const target = this.#target;
+    if (target !== undefined && left > 0) {
+      const taken = Math.min(left, target.length - this.#filled);
+      copyBytes(u8, at, target, this.#filled, taken);
+      this.#filled += taken;
+      at += taken;
+      left -= taken;
+      this.#consumed(taken);
+    }
     while (left > 0 && this.#readers.length > 0) {
       const waiting = this.#readers.shift() as Reader;
       const taken = Math.min(left, waiting.into.length);
@@ -153,14 +173,30 @@ export class EndpointStream {
    */
   async read(into: ArrayBuffer | ArrayBufferView, options: CallOptions = {}): Promise<number> {
     const target = payloadOf(into).bytes;
-    const { worker } = this.#endpoint;
     options.signal?.throwIfAborted();
-    if (this.#held === 0 && this.#readers.length === 0) worker.poll();
+    if (this.#held === 0 && this.#readers.length === 0 && target.length > 0) {
+      const filled = this.#spin(target);
+      if (filled > 0) return filled;
+    }
     if (this.#held > 0 && this.#readers.length === 0) return this.#take(target);
     if (this.#peerEnded) return 0;
     if (this.#failure) throw this.#failure;
     if (target.length === 0) return 0;
     return this.#wait(target, options);
+  }
+
+  /** Looks for a while, with the reader's memory at hand: what comes meanwhile goes straight there. */
+  #spin(target: Uint8Array): number {
+    const { worker } = this.#endpoint;
+    this.#target = target;
+    this.#filled = 0;
+    try {
+      worker.poll();
+      if (!this.#arrival.done) worker.driver.spin(this.#arrival);
+    } finally {
+      this.#target = undefined;
+    }
+    return this.#filled;
   }
 
   #take(target: Uint8Array): number {
