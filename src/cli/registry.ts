@@ -15,6 +15,7 @@ const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {
   tune: async () => (await import('./commands/messaging/tune.js')).tune,
   explain: async () => (await import('./commands/collectives/explain.js')).explain,
   draw: async () => (await import('./commands/collectives/draw.js')).draw,
+  verify: async () => (await import('./commands/collectives/verify.js')).verifyCommand,
   sim: async () => (await import('./commands/sim/sim.js')).sim,
   plan: async () => (await import('./commands/plan/plan.js')).planCommand,
   sort: async () => (await import('./commands/dataset/sort.js')).sort,
