@@ -7,6 +7,7 @@ import { openContext } from '../../src/messaging/index.js';
 
 if (existsSync('/usr/include/ucp/api/ucp.h')) {
   messagingConformance({ name: 'ucx, shared memory', open: () => openContext({ device: 'ucx:TLS=sm,self' }) });
+  messagingConformance({ name: 'ucx, TCP', open: () => openContext({ device: 'ucx:TLS=tcp;NET_DEVICES=lo' }) });
 } else {
   test('the messaging suite on UCX', { skip: 'needs apt-get install libucx-dev' });
 }

@@ -28,6 +28,8 @@ import { KIND_ACK, KIND_CM, KIND_REPLY, W_IMM, W_KEY, W_KIND, W_QP } from './wir
 const PAGE = 4096;
 /** How often peers of this host are looked after, milliseconds. */
 const WATCH_MS = 250;
+/** How often a device that listens looks for connections, milliseconds. */
+const LISTEN_MS = 20;
 const FIRST_NUMBER = 16;
 /** Words before the data of an event: its own eight, and the header. */
 const DATA_BYTE = 64;
@@ -88,6 +90,8 @@ export class UcxDevice implements Device {
   private holds = 0;
   private isProgressing = false;
   private isAsleep = false;
+  private isFallingAsleep = false;
+  private heartbeat: NodeJS.Timeout | undefined;
   private bedtime: NodeJS.Immediate | undefined;
 
   /** Opens UCX with settings (`TLS`, `NET_DEVICES`, ...) over those of the environment (UCX_TLS, ...). Throws VERBS_INVALID, VERBS_NO_DEVICE. */
@@ -174,12 +178,13 @@ export class UcxDevice implements Device {
     this.isProgressing = true;
     try {
       const { rings } = this;
-      rings.progress();
+      // What was worked off while the descriptor was watched took the watch with it.
+      if (rings.progress() > 0 && !this.isFallingAsleep) this.isAsleep = false;
       if (rings.events > 0) this.read();
     } finally {
       this.isProgressing = false;
     }
-    if (this.bedtime === undefined && !this.isAsleep) this.watch();
+    if (this.bedtime === undefined && !this.isAsleep && !this.isFallingAsleep) this.watch();
   }
 
   private read(): void {
@@ -335,20 +340,15 @@ export class UcxDevice implements Device {
   private sleep(): void {
     this.bedtime = undefined;
     if (this.isClosed || this.isAsleep) return;
-    this.progressQuietly();
+    this.isFallingAsleep = true;
+    this.progress();
+    this.isFallingAsleep = false;
     if (this.isClosed) return;
     if (this.addon.workerSleep(this.rings.native.handle) === 1) {
       this.isAsleep = true;
       return;
     }
     this.watch();
-  }
-
-  private progressQuietly(): void {
-    const was = this.isAsleep;
-    this.isAsleep = true; // no second bedtime
-    this.progress();
-    this.isAsleep = was;
   }
 
   private woke(): void {
@@ -532,6 +532,8 @@ export class UcxDevice implements Device {
 
   async listen(name: string): Promise<Listener> {
     this.assertOpen();
+    // UCX does not always wake who has no connection yet (its TCP leaves idle interfaces out), so a listener looks by itself now and then.
+    this.heartbeat ??= setInterval(() => this.progress(), LISTEN_MS).unref();
     return this.manager.listen(name);
   }
 
@@ -613,6 +615,7 @@ export class UcxDevice implements Device {
     this.isClosed = true;
     clearImmediate(this.bedtime);
     clearInterval(this.watchman);
+    clearInterval(this.heartbeat);
     open.delete(this);
     if (open.size === 0) process.off('exit', closeAll);
     for (const qp of this.queuePairs.values()) qp.shut();
