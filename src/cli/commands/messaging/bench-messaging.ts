@@ -71,7 +71,7 @@ const OPTIONS = {
   size: { type: 'size', default: 8, min: 1, max: 1 << 30, summary: 'payload of one operation' },
   api: { type: 'choice', choices: APIS, default: 'poll', summary: 'the synchronous form, or promises' },
   memory: { type: 'choice', choices: MEMORIES, default: 'arena', summary: 'context.alloc, or an ordinary ArrayBuffer' },
-  engine: { type: 'string', default: 'shm', value: 'NAME', summary: 'the device, as openContext takes it' },
+  engine: { type: 'string', default: 'shm', value: 'NAME', summary: 'the device, as openContext takes it; several as shm,roce' },
   peer: {
     type: 'list',
     choices: PEERS.map((peer) => peer.who),

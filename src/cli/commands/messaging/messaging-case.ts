@@ -15,7 +15,7 @@ export interface MessagingCase {
   readonly size: number;
   readonly api: Api;
   readonly memory: Memory;
-  /** The device, as `openContext` takes it. */
+  /** The device, as `openContext` takes it; several with commas. */
   readonly engine: string;
   /** How promises wait. Default 'adaptive'. */
   readonly mode?: Mode;

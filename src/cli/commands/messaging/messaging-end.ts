@@ -67,7 +67,7 @@ export class MessagingEnd {
   }
 
   static async open(bench: MessagingCase): Promise<MessagingEnd> {
-    const context = await openContext({ device: bench.engine, name: 'verbena bench' });
+    const context = await openContext({ device: bench.engine.split(','), name: 'verbena bench' });
     return new MessagingEnd(context, await context.createWorker({ mode: bench.mode ?? 'adaptive' }), bench);
   }
 
