@@ -109,7 +109,8 @@ int datagram_open(const char *network, const char *address, int port, int buffer
     if (set_int(d->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) != 0) goto failed;
     set_int(d->fd, IPPROTO_IP, IP_RECVTOS, 1);
   }
-  d->joins = set_int(d->fd, SOL_UDP, UDP_GRO, 1) == 0;
+  const char *join = getenv("VERBENA_ROCE_JOIN");
+  d->joins = !(join && strcmp(join, "0") == 0) && set_int(d->fd, SOL_UDP, UDP_GRO, 1) == 0;
   set_buffer(d->fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer_bytes);
   set_buffer(d->fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer_bytes);
   if (bind(d->fd, &a.any, length) != 0) goto failed;

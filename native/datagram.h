@@ -12,7 +12,7 @@
  *
  * Packets of one length to one end, and a shorter one after them, are given to the kernel as one (UDP_SEGMENT), and taken from it as one (UDP_GRO). That
  * numbers the identifications of IPv4 0, 1, 2, ..., and the ICRC covers them: it is computed so. Who cuts such a message up is the kernel on this host, or
- * a NIC that may number otherwise: so IPv4 packets that leave the host go one by one.
+ * a NIC that may number otherwise: so IPv4 packets that leave the host go one by one. VERBENA_ROCE_JOIN=0 in the environment: all do, for captures.
  */
 #ifndef VERBENA_DATAGRAM_H
 #define VERBENA_DATAGRAM_H

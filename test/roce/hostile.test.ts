@@ -13,7 +13,7 @@ import { encodeHeaders, Packet, padPacket } from '../../src/verbs/transport/pack
 
 const LOOPBACK = Uint8Array.of(127, 0, 0, 1);
 const CANARY = 0xa5;
-const PACKETS = 20_000;
+const PACKETS = Number(process.env['VERBENA_PACKETS'] ?? 20_000);
 /** Packets between two looks at whether the device has taken them: well below what the socket queues. */
 const BURST = 50;
 
