@@ -1,0 +1,81 @@
+/** One rank of `verbena bench compression`: trains the same network with each compression and tells bytes, times and losses. */
+
+import { writeSync } from 'node:fs';
+import { Communicator } from '../../../collectives/index.js';
+import { FileStore } from '../../../launch/index.js';
+import { digitMlp, loadMnist, Model, Sampler, Sgd, softmaxCrossEntropy } from '../../../nn/index.js';
+import { arenaMemory, compressedExchange, distribute, type MakeExchange, parseCompression } from '../../../train/index.js';
+import { openDevice } from '../../../verbs/index.js';
+
+export interface CompressionTask {
+  readonly rank: number;
+  readonly ranks: number;
+  readonly directory: string;
+  /** As parseCompression reads them, or `none`. */
+  readonly kinds: readonly string[];
+  readonly steps: number;
+  readonly batch: number;
+  readonly learningRate: number;
+}
+
+/** What rank 0 says of each kind. */
+export interface CompressionRun {
+  readonly kind: string;
+  readonly bytesPerStep: number;
+  /** Mean loss of all ranks, by step. */
+  readonly losses: readonly number[];
+  /** Median, ms: the whole step; what it took without the exchange; and what the exchange added after backward. */
+  readonly stepMs: number;
+  readonly computeMs: number;
+  readonly exchangeMs: number;
+}
+
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1];
+
+async function main({ rank, ranks, directory, kinds, steps, batch, learningRate }: CompressionTask): Promise<void> {
+  const store = new FileStore({ directory, size: ranks });
+  const device = await openDevice('shm');
+  const { train: data } = loadMnist();
+  for (const kind of kinds) {
+    const communicator = await Communicator.create({ rank, size: ranks, exchange: store, key: `compression ${kind}` });
+    const model = new Model({ input: [1, 28, 28], layers: digitMlp(), maxBatch: batch, seed: 1, memory: arenaMemory(device) });
+    const exchange: MakeExchange | undefined = kind === 'none' ? undefined : compressedExchange(parseCompression(kind));
+    const training = await distribute(model, new Sgd(model), communicator, {
+      device,
+      ...(exchange === undefined ? {} : { exchange }),
+    });
+    const sampler = new Sampler({ count: data.count, globalBatch: batch * ranks, seed: 1 });
+    const inputs = new Float32Array(batch * 784);
+    const labels = new Int32Array(batch);
+    const losses = new Float64Array(steps);
+    const times: { total: number; compute: number }[] = [];
+    for (let step = 0; step < steps; step++) {
+      const epoch = Math.floor(step / sampler.stepsPerEpoch);
+      const share = sampler.share(epoch, step % sampler.stepsPerEpoch, rank, ranks);
+      data.read(share, inputs, labels);
+      const result = await training.step({
+        count: share.length,
+        globalCount: batch * ranks,
+        learningRate,
+        samples: share,
+        inputs: (from, to) => inputs.subarray(784 * from, 784 * to),
+        loss: (outputs, from, to, gradient, scale) =>
+          softmaxCrossEntropy(outputs, labels.subarray(from, to), to - from, gradient, scale),
+      });
+      losses[step] = result.lossSum / (batch * ranks);
+      const { totalMs, forwardMs, backwardMs, optimizerMs, waitMs } = result.times;
+      times.push({ total: totalMs - waitMs, compute: forwardMs + backwardMs + optimizerMs });
+    }
+    await communicator.allreduce(losses, 'sum');
+    const stepMs = median(times.map(({ total }) => total));
+    const computeMs = median(times.map(({ compute }) => compute));
+    const bytesPerStep = training.exchangeTotals().bytes / steps;
+    const run: CompressionRun = { kind, bytesPerStep, losses: [...losses], stepMs, computeMs, exchangeMs: stepMs - computeMs };
+    if (rank === 0) writeSync(1, `${JSON.stringify(run)}\n`);
+    await training.close();
+  }
+  store.close();
+  device.close();
+}
+
+await main(JSON.parse(process.argv[2]) as CompressionTask);
