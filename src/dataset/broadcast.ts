@@ -28,7 +28,7 @@ export class Broadcast<T> {
       await world.store.set(name, head);
       // When every living rank has taken part in a job that follows the reading, nobody reads any more.
       await engine
-        .run(valuesNode([0], world.size), async () => 0)
+        .run(valuesNode([0], world.size), async () => 0, false)
         .finally(() => {
           void world.store.delete(name);
         });
@@ -40,7 +40,7 @@ export class Broadcast<T> {
     const endpoint = await world.endpoint(0);
     await endpoint.ready();
     await endpoint.unpack(head.subarray(8)).get(0, into);
-    await engine.run(valuesNode([0], world.size), async () => 0);
+    await engine.run(valuesNode([0], world.size), async () => 0, false);
     return new Broadcast(deserialize(into) as T);
   }
 }

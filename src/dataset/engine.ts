@@ -176,13 +176,16 @@ export class Engine {
     return this.#outcomes.get(node);
   }
 
-  /** Runs an action: a job over a node, and those that it needs before. The values by partition, on every rank. */
-  async run<R>(node: PlanNode, finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>): Promise<R[]> {
+  /**
+   * Runs an action: a job over a node, and those that it needs before. The values by partition, on every rank.
+   * @param isOfUser false for jobs that only help an action.
+   */
+  async run<R>(node: PlanNode, finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>, isOfUser = true): Promise<R[]> {
     if (this.#closed) throw new DatasetError('DATASET_CLOSED', 'the session is closed');
     const job = String(++this.#jobs);
     await node.prepare(this.preparation(job));
     const drawing = process.env['VERBENA_DRAW_PLAN'];
-    if (drawing !== undefined) await drawAndEnd(this, node, drawing);
+    if (drawing !== undefined && isOfUser) await drawAndEnd(this, node, drawing);
     return this.#job(job, node, finish);
   }
 

@@ -29,7 +29,7 @@ jobTest('workers killed at random moments of a sort and a join change nothing', 
 });
 
 jobTest('cluster() makes a job of a plain script', async (stage) => {
-  const script = fileURLToPath(new URL('plain-script.js', import.meta.url));
+  const script = fileURLToPath(new URL('scenarios/plain-script.js', import.meta.url));
   const job = stage.start(process.execPath, [script, 'an argument']);
   assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
   assert.equal(job.stdout, '142858 an argument on 2 ranks\n');

@@ -31,11 +31,6 @@ export interface RecordShape {
   readonly key: number;
 }
 
-/** Where sampled keys come from without reading everything. */
-export interface RecordFiles {
-  readonly files: () => readonly InputFile[];
-}
-
 const LARGEST_SPLIT = 64 << 20;
 
 function openInput(path: string): number {

@@ -66,7 +66,7 @@ export class OutputFile {
   }
 }
 
-export function partName(partition: number, suffix: string): string {
+function partName(partition: number, suffix: string): string {
   return `part-${String(partition).padStart(5, '0')}${suffix}`;
 }
 
@@ -78,7 +78,7 @@ export async function saveParts(
   suffix: string,
   write: (batches: AsyncIterable<Batch>, path: string, task: Task) => Promise<void>,
 ): Promise<void> {
-  await engine.run(valuesNode([0], 1), async () => makeFolder(folder));
+  await engine.run(valuesNode([0], 1), async () => makeFolder(folder), false);
   try {
     await engine.run(node, (batches, task) => write(batches, join(folder, partName(task.partition, suffix)), task));
   } catch (error) {

@@ -15,7 +15,7 @@ import { inputFiles } from './files.js';
 /** A file that was parsed last: partitions of one file follow one another. */
 let last: { path: string; stamp: string; table: Table } | undefined;
 
-export function readArrow(path: string): Table {
+function readArrow(path: string): Table {
   try {
     const fd = openSync(path, 'r');
     try {

@@ -4,7 +4,7 @@ import type { Table } from 'apache-arrow';
 import { DatasetError } from '../errors.js';
 
 /** A name or text in SQL. */
-export function quoted(text: string, mark: '"' | "'"): string {
+function quoted(text: string, mark: '"' | "'"): string {
   return `${mark}${text.replaceAll(mark, mark + mark)}${mark}`;
 }
 

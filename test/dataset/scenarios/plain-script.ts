@@ -1,6 +1,6 @@
 /** A plain script that becomes a cluster. */
 
-import { cluster } from '../../src/dataset/index.js';
+import { cluster } from '../../../src/dataset/index.js';
 
 const data = await cluster({ workers: 2 }, import.meta.url);
 const n = await data

@@ -1,11 +1,11 @@
 /** The program of the ranks in these tests: its first argument names the scenario. What it finds it says in JSON lines, on the driver. */
 
-import { openDatasets, type Session, type SessionOptions } from '../../src/dataset/index.js';
-import { apiScenario } from './scenarios/api.js';
-import { columnsScenario } from './scenarios/columns.js';
-import { failuresScenario } from './scenarios/failures.js';
-import { killScenario } from './scenarios/kill.js';
-import { memoryScenario } from './scenarios/memory.js';
+import { openDatasets, type Session, type SessionOptions } from '../../../src/dataset/index.js';
+import { apiScenario } from './api.js';
+import { columnsScenario } from './columns.js';
+import { failuresScenario } from './failures.js';
+import { killScenario } from './kill.js';
+import { memoryScenario } from './memory.js';
 
 const SCENARIOS: Readonly<Record<string, (data: Session, args: readonly string[]) => Promise<void>>> = {
   api: apiScenario,
