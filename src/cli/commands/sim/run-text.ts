@@ -4,7 +4,7 @@ import type { FaultPlan, FaultRule } from '../../../verbs/providers/sim/fault-pl
 import type { ScenarioResult } from '../../../verbs/providers/sim/scenario.js';
 
 /** 'drop: perMillion 1500', 'kill: device 2, atNs 40000'. */
-export function ruleText({ kind, ...rest }: FaultRule): string {
+function ruleText({ kind, ...rest }: FaultRule): string {
   const values = Object.entries(rest).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join('+') : String(value)}`);
   return values.length === 0 ? kind : `${kind}: ${values.join(', ')}`;
 }

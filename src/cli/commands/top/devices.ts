@@ -25,7 +25,7 @@ export function snapshots(contexts: readonly ContextView[]): DeviceSnapshot[] {
 }
 
 /** Snapshots of RoCE devices. Their queue pairs are known by number only. */
-export function roceSnapshots(devices: readonly RoceStatus[]): DeviceSnapshot[] {
+function roceSnapshots(devices: readonly RoceStatus[]): DeviceSnapshot[] {
   return devices.map(({ pid, name, where, counters }) => ({
     provider: 'roce',
     pid,

@@ -15,9 +15,9 @@ const SOURCE = peerSource('udp.c');
 const COMPILER = 'cc';
 const RUN_LIMIT_MS = 20_000;
 /** BTH, RETH and ICRC: what a WRITE of one packet has around its payload. */
-export const WRITE_OVERHEAD_BYTES = 32;
+const WRITE_OVERHEAD_BYTES = 32;
 /** The largest payload of a packet. */
-export const LARGEST_MTU = 4096;
+const LARGEST_MTU = 4096;
 
 /** Values of the batches that the program printed. Throws when it printed none. */
 export function parseUdp(bench: BenchCase, output: string): number[] {
