@@ -2,7 +2,7 @@
 
 import { rmSync } from 'node:fs';
 import { openDatasets, type Session, sum } from '../../../dataset/index.js';
-import { peakBytes } from './ranks.js';
+import { watchPeak } from './ranks.js';
 import { shuffleBytes } from './shuffle-load.js';
 
 export type Workload = 'sort' | 'shuffle' | 'groupby' | 'join' | 'wordcount' | 'wordcount-js';
@@ -50,6 +50,7 @@ const WORK: Readonly<Record<Workload, (data: Session, argument: BenchArgument) =
       .count(),
 };
 
+const peakBytes = watchPeak();
 const argument = JSON.parse(process.argv[2]) as BenchArgument;
 const data = await openDatasets({ shuffle: argument.shuffle, memoryBytes: argument.memoryBytes });
 for (let round = 0; round < argument.rounds; round++) {

@@ -1,5 +1,6 @@
 /** Runs a program of this folder on several ranks of this machine and takes the JSON lines that rank 0 writes. */
 
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { startJob } from '../../../launch/launcher/job.js';
 
@@ -53,7 +54,19 @@ export async function runRanks<T>(program: URL, { ranks, argument, signal, progr
   }
 }
 
-/** The most memory that this process has had, bytes: all of it, and what is its own (not files or shared segments). */
-export function peakBytes(): number {
-  return process.resourceUsage().maxRSS * 1024;
+/**
+ * The most memory that this process has had from now on, bytes, looked at ten times a second: its own pages and shared memory. Pages of mapped files are not in
+ * it: they are the page cache's, which lets them go when memory is short.
+ */
+export function watchPeak(): () => number {
+  let most = 0;
+  const look = () => {
+    const status = readFileSync('/proc/self/status', 'utf8');
+    const of = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
+    most = Math.max(most, of('RssAnon') + of('RssShmem'));
+    return most;
+  };
+  look();
+  setInterval(look, 100).unref();
+  return look;
 }

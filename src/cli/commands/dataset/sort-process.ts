@@ -1,7 +1,7 @@
 /** One rank of `verbena sort run`. */
 
 import { openDatasets, type SessionOptions } from '../../../dataset/index.js';
-import { peakBytes } from './ranks.js';
+import { watchPeak } from './ranks.js';
 
 export interface SortArgument {
   readonly from: string;
@@ -13,7 +13,7 @@ export interface SortResult {
   readonly records: number;
   readonly bytes: number;
   readonly ms: number;
-  /** Of the rank that had most. */
+  /** Own and shared memory of the rank that had most. */
   readonly peakBytes: number;
   /** What the ranks held of what is bounded, at most. */
   readonly boundedBytes: number;
@@ -23,6 +23,7 @@ export interface SortResult {
 
 const PHASES = ['read and partition', 'fetch, sort and write'];
 
+const peakBytes = watchPeak();
 const argument = JSON.parse(process.argv[2]) as SortArgument;
 const data = await openDatasets(argument.session);
 let shown = 0;
