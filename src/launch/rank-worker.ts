@@ -55,11 +55,12 @@ export class RankWorker {
   }
 
   async #open(): Promise<Worker> {
-    const providers = selectProviders(this.#rank, this.#members, await this.#available());
     const { openContext } = await import('../messaging/index.js');
     const self = this.#members[this.#rank];
     this.#context = await openContext({
-      device: providers.map((provider) => deviceFor(provider, self)),
+      device: isUcx()
+        ? ['ucx']
+        : selectProviders(this.#rank, this.#members, await this.#available()).map((provider) => deviceFor(provider, self)),
       host: self.host.id,
       name: `rank ${this.#rank}`,
     });
@@ -112,4 +113,11 @@ export class RankWorker {
 
 function ignore(): undefined {
   return undefined;
+}
+
+/** One engine for the whole world: `verbena run --engine ucx` says so to every rank. */
+function isUcx(): boolean {
+  const engine = process.env['VERBENA_ENGINE'] ?? 'verbs';
+  if (engine === 'ucx' || engine === 'verbs' || engine === 'auto') return engine === 'ucx';
+  throw new LaunchError('LAUNCH_INVALID', `VERBENA_ENGINE is '${engine}': use verbs, ucx or auto`);
 }

@@ -5,6 +5,7 @@
  * takes the cheapest, and `explain` shows all of them with the reason why each lost.
  */
 
+import { existsSync } from 'node:fs';
 import { LaunchError } from './errors.js';
 import type { Member } from './member.js';
 
@@ -82,9 +83,13 @@ export type Availability = ReadonlyMap<string, string | undefined>;
 
 /** Asks every provider whether it works here. Loads the verbs layer, which a rank that only waits does not need. */
 export async function availableProviders(): Promise<Availability> {
-  const { getProvider, providerNames } = await import('../verbs/index.js');
+  const { getProvider } = await import('../verbs/index.js');
   const found = new Map<string, string | undefined>();
-  for (const name of providerNames()) found.set(name, await (await getProvider(name)).unavailable());
+  for (const name of new Set(CANDIDATES.map(({ provider }) => provider))) {
+    // Where there is no device, libibverbs is not loaded to say so.
+    const isPointless = name === 'ibverbs' && !existsSync('/sys/class/infiniband');
+    found.set(name, isPointless ? 'no RDMA device on this host' : await (await getProvider(name)).unavailable());
+  }
   return found;
 }
 

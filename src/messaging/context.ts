@@ -95,7 +95,7 @@ export class Context {
 /** Opens devices and makes a context of them. Throws VERBS_NO_DEVICE, MSG_INVALID. */
 export async function openContext(options: ContextOptions = {}): Promise<Context> {
   checkContextOptions(options);
-  const { device = 'auto', name } = options;
+  const { engine = 'verbs', device = engine === 'ucx' ? 'ucx' : 'auto', name } = options;
   const opened: Device[] = [];
   try {
     for (const one of typeof device === 'string' ? [device] : device) {

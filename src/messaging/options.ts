@@ -6,6 +6,8 @@ import type { ProgressMode } from './progress/driver.js';
 import type { Costs, ProtocolName } from './protocols/protocol.js';
 
 export interface ContextOptions {
+  /** What carries the messages: 'verbs', the devices named below; 'ucx', libucp with its own choice of transports. Default 'verbs'. */
+  readonly engine?: 'verbs' | 'ucx';
   /**
    * As `openDevice` takes it: 'shm', 'ibverbs:rxe0', 'auto'; or several, as ['shm', 'roce']: every peer is reached by the best that both sides have.
    * Default 'auto', at most 8.
@@ -97,12 +99,22 @@ export function checkWorkerOptions(options: WorkerOptions): void {
   }
 }
 
-const CONTEXT_OPTIONS = ['device', 'host', 'name', 'costs', 'registrations'];
+const CONTEXT_OPTIONS = ['engine', 'device', 'host', 'name', 'costs', 'registrations'];
 
 export function checkContextOptions(options: ContextOptions): void {
   for (const name of Object.keys(options)) {
     if (!CONTEXT_OPTIONS.includes(name)) {
       throw new MessagingError('MSG_INVALID', `a context has no option '${name}': it has ${CONTEXT_OPTIONS.join(', ')}`);
     }
+  }
+  const { engine, device } = options;
+  if (engine !== undefined && engine !== 'verbs' && engine !== 'ucx') {
+    throw new MessagingError('MSG_INVALID', `engine must be 'verbs' or 'ucx': got '${String(engine)}'`);
+  }
+  if (engine === 'ucx' && device !== undefined && !(typeof device === 'string' && /^ucx(:|$)/.test(device))) {
+    throw new MessagingError(
+      'MSG_INVALID',
+      "engine 'ucx' has one device, 'ucx' or 'ucx:TLS=...': leave out `device`, or give its settings",
+    );
   }
 }

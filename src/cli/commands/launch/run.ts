@@ -31,6 +31,12 @@ export const run = defineCommand({
       default: 'never',
       value: 'WHEN',
     },
+    engine: {
+      type: 'choice',
+      choices: ['auto', 'verbs', 'ucx'],
+      summary: 'what carries messages between ranks: the provider that fits each pair, or UCX for all',
+      default: 'auto',
+    },
     bind: { type: 'choice', choices: ['core', 'numa', 'none'], summary: 'CPUs that a rank may use', default: 'none' },
     grace: { type: 'number', summary: 'seconds between SIGTERM and SIGKILL', default: 5, min: 0, value: 'S' },
     'output-dir': { type: 'string', summary: 'one file of output for each rank, instead of the terminal', value: 'DIR' },
@@ -61,6 +67,7 @@ export const run = defineCommand({
     if (hosts && virtualHosts) throw new UsageError('--hosts and --virtual-hosts exclude each other');
     const size = sizeOf(options.ranks, hosts?.map(({ ranks }) => ranks) ?? virtualHosts);
     const variables = parseVariables(options.env ?? []);
+    const engine: Record<string, string> = options.engine === 'auto' ? {} : { VERBENA_ENGINE: options.engine };
     const reserved = Object.keys(variables).find((name) => /^VERBENA_(RANK|SIZE|STORE|SECRET|JOB|LAUNCHER_PIPE)$/.test(name));
     if (reserved) throw new UsageError(`--env ${reserved}: verbena run sets it itself`);
     const directory = options['output-dir'];
@@ -75,14 +82,14 @@ export const run = defineCommand({
       args: positionals.slice(1),
       execArgv: hooks,
       cwd: process.cwd(),
-      env: { ...process.env, ...variables, [SERVICE_VARIABLE]: stripper?.name },
+      env: { ...process.env, ...engine, ...variables, [SERVICE_VARIABLE]: stripper?.name },
       timeoutMs: options.timeout * 1000,
       restarts: parseRestart(options.restart),
       binding: options.bind,
       graceMs: options.grace * 1000,
       virtualHosts,
       hosts,
-      remoteEnv: { ...forwarded(process.env), ...variables },
+      remoteEnv: { ...forwarded(process.env), ...engine, ...variables },
       interface: process.env['VERBENA_INTERFACE'],
       keepGoing: options['keep-going'],
       port: options.port,

@@ -239,20 +239,22 @@ export function choose(devices: readonly DeviceInfo[], text: string | undefined)
 }
 
 /** Name of the network interface that belongs to a GID, or undefined. */
-export function interfaceOf(device: DeviceInfo, port: PortInfo, gid: GidInfo): string | undefined {
-  try {
-    return readFileSync(`/sys/class/infiniband/${device.name}/ports/${port.number}/gid_attrs/ndevs/${gid.index}`, 'utf8').trim();
-  } catch {
-    // Older kernels and iWARP do not say it there.
-  }
-  for (const name of readdirSync('/sys/class/net')) {
+function interfaceOf(device: DeviceInfo, port: PortInfo, gid: GidInfo): string | undefined {
+  const text = (path: string): string => {
     try {
-      if (Number(readFileSync(`/sys/class/net/${name}/ifindex`, 'utf8')) === gid.interface) return name;
+      return readFileSync(path, 'utf8').trim();
     } catch {
-      // the interface went away meanwhile
+      return ''; // older kernels do not say it, and interfaces come and go
     }
-  }
-  return undefined;
+  };
+  const said = text(`/sys/class/infiniband/${device.name}/ports/${port.number}/gid_attrs/ndevs/${gid.index}`);
+  if (said !== '') return said;
+  return readdirSync('/sys/class/net').find((name) => {
+    if (gid.interface > 0 && Number(text(`/sys/class/net/${name}/ifindex`)) === gid.interface) return true;
+    // The GID of an iWARP port begins with the Ethernet address of its interface.
+    const address = text(`/sys/class/net/${name}/address`).replaceAll(':', '');
+    return isIwarp(device) && /[1-9a-f]/.test(address) && gid.gid.startsWith(address);
+  });
 }
 
 /** The IP address that rdma-cm uses for a port, or undefined where its interface has none. */
