@@ -148,6 +148,7 @@ export class Distributed {
   readonly #readyMs: Float64Array;
   readonly #outputGradient: Float32Array;
   readonly #counted = new Float64Array(1);
+  readonly #beforeUpdate: (() => void)[] = [];
   #communicator: Communicator | undefined;
   #exchange: GradientExchange | undefined;
   #shardGradients: ShardGradients | undefined;
@@ -278,6 +279,7 @@ export class Distributed {
     const copies = states.map((state) => state.slice());
     for (const copy of copies) await communicator.broadcast(copy, root);
     if (communicator.rank === root) return;
+    this.#announceUpdate();
     for (const [i, state] of states.entries()) state.set(copies[i]);
     [this.#stepsDone, optimizer.steps] = counts;
   }
@@ -292,6 +294,7 @@ export class Distributed {
     const exchangedMs = nowMs();
     if (exchanged.updated === 'gradients') {
       if (this.#options.maxNorm !== undefined) clipByGlobalNorm(this.model.gradients, this.#options.maxNorm);
+      this.#announceUpdate();
       this.optimizer.step(input.learningRate);
     }
     this.#stepsDone++;
@@ -314,8 +317,22 @@ export class Distributed {
     await this.#exchange?.settle?.();
   }
 
+  /**
+   * Calls `action` once, right before parameters or optimizer state are written next: until then they may be read in the background. At once where the exchange
+   * writes parameters by itself.
+   */
+  beforeNextUpdate(action: () => void): void {
+    if (this.synchronous) this.#beforeUpdate.push(action);
+    else action();
+  }
+
+  #announceUpdate(): void {
+    for (const action of this.#beforeUpdate.splice(0)) action();
+  }
+
   /** Gives up the exchange, and the communicator. Idempotent. */
   async close(): Promise<void> {
+    this.#announceUpdate();
     await this.#exchange?.close();
     this.#shardGradients?.close();
     this.#communicator?.close();

@@ -1,13 +1,15 @@
 /**
- * Writes checkpoints while training goes on: the step copies this rank's share of parameters and optimizer state, and a thread does the rest.
+ * Writes checkpoints while training goes on: a thread copies this rank's share of parameters and optimizer state while the next step computes, and does the rest.
  *
  * Everything else that a run needs to go on exactly follows from the number of steps: the order of samples, dropout and the learning rate are functions of it.
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import { addressOf } from '../../nn/kernels.js';
 import { nowMs } from '../clock.js';
 import type { Distributed } from '../distribute.js';
-import type { ShardWritten, WriteShard } from './checkpoint-thread.js';
+import type { ShardWritten, WriteDecision, WriteShard } from './checkpoint-thread.js';
+import { COPY } from './copy.js';
 import { partOf } from './layout.js';
 import { safetensorsHeader, type Tensor } from './safetensors.js';
 
@@ -26,6 +28,9 @@ export interface CheckpointOptions {
   readonly commitTimeoutMs?: number;
 }
 
+/** What a rank says when it is asked whether it has room; the sum tells whether all have, and an unanswered question is no yes. */
+const FREE = 2;
+const BUSY = 1;
 /** Copies under way at once. */
 const SLOTS = 2;
 
@@ -33,8 +38,9 @@ export class CheckpointWriter {
   readonly #options: CheckpointOptions;
   readonly #thread: Worker;
   readonly #buffers: (SharedArrayBuffer | undefined)[] = Array.from({ length: SLOTS }, () => undefined);
+  readonly #controls = Array.from({ length: SLOTS }, () => new Int32Array(new SharedArrayBuffer(4)));
   readonly #busy: boolean[] = Array.from({ length: SLOTS }, () => false);
-  readonly #free = new Int32Array(1);
+  readonly #undecided: ({ readonly answered: Promise<void>; readonly decide: () => void } | undefined)[] = [];
   #begun = 0;
   #committed = -1;
   #skipped = 0;
@@ -60,15 +66,25 @@ export class CheckpointWriter {
     return stepsDone % this.#options.everySteps === 0;
   }
 
-  /** Copies this rank's share and hands it to the thread. All ranks call it after the same step. @throws RankLost. */
+  /**
+   * Hands this rank's share to the thread. All ranks call it after the same step. They write it only when all have room for it, for half of a checkpoint is none;
+   * that is asked in the background and known before the next update. @throws RankLost.
+   */
   async begin(training: Distributed): Promise<void> {
     const began = nowMs();
-    if (this.#options.whenBusy === 'wait') while (!this.#busy.includes(false)) await once(this.#thread, 'message');
+    if (this.#options.whenBusy === 'wait') {
+      while (!this.#busy.includes(false)) {
+        // The one before may wait for its word, which the next update would give.
+        await this.#settle();
+        if (!this.#busy.includes(false)) await once(this.#thread, 'message');
+      }
+    }
     const slot = this.#busy.indexOf(false);
-    // All write it or none: half of a checkpoint is none.
-    this.#free[0] = slot < 0 ? 0 : 1;
-    training.communicator.allreduceSync(this.#free, 'min');
-    if (this.#free[0] === 0) {
+    const asked = training.size;
+    const answers = Int32Array.of(slot < 0 ? BUSY : FREE);
+    const answered = asked === 1 ? Promise.resolve() : training.communicator.allreduce(answers, 'sum').catch(() => {});
+    if (!training.synchronous) await answered;
+    if (slot < 0) {
       this.#skipped++;
       return;
     }
@@ -81,13 +97,14 @@ export class CheckpointWriter {
     if (rank === 0) tensors.push({ name: 'state', shape: [model.state.length], data: model.state });
     const header = safetensorsHeader(tensors, { format: 'verbena checkpoint', shard: `${rank} of ${size}` });
     const bytes = tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
-    let buffer = this.#buffers[slot];
-    if (buffer?.byteLength !== bytes) buffer = this.#buffers[slot] = new SharedArrayBuffer(bytes);
-    let at = 0;
-    for (const { data } of tensors) {
-      new Float32Array(buffer, at, data.length).set(data);
-      at += data.byteLength;
-    }
+    let fallback = this.#buffers[slot];
+    if (fallback?.byteLength !== bytes) fallback = this.#buffers[slot] = new SharedArrayBuffer(bytes);
+    const control = this.#controls[slot];
+    Atomics.store(control, 0, COPY.open);
+    // Parameters and moments stay as they are until the next update; untrained state changes with the next forward.
+    const moving = tensors.slice(0, 2).map(({ data }) => data as Float32Array);
+    const sources = moving.map((data) => ({ address: addressOf(data), bytes: data.byteLength }));
+    const state = rank === 0 ? model.state.slice() : new Float32Array(0);
     const { directory, keep = 3, settings = {}, commitTimeoutMs = 30_000 } = this.#options;
     const manifest = {
       format: 1 as const,
@@ -103,20 +120,61 @@ export class CheckpointWriter {
       shard: rank,
       shards: size,
       header,
-      data: buffer,
+      sources,
+      state,
+      control,
+      fallback,
       manifest,
       keep,
       commitTimeoutMs,
     };
     this.#busy[slot] = true;
-    this.#begun++;
     this.#thread.ref();
     this.#thread.postMessage(task);
+    let told = false;
+    const decide = () => {
+      if (told) return;
+      told = true;
+      const at = nowMs();
+      this.#finishCopy(control, fallback, [...moving, state]);
+      // Left as it was, the question was never answered: a rank is gone.
+      const write = answers[0] === FREE * asked;
+      if (write) this.#begun++;
+      else this.#skipped++;
+      this.#thread.postMessage({ slot, write } satisfies WriteDecision);
+      this.#stallMs += nowMs() - at;
+    };
+    this.#undecided[slot] = { answered, decide };
+    training.beforeNextUpdate(decide);
     this.#stallMs += nowMs() - began;
+  }
+
+  /** Decides on what no update has decided on. */
+  async #settle(): Promise<void> {
+    for (const one of this.#undecided) {
+      await one?.answered;
+      one?.decide();
+    }
+  }
+
+  /** The step is about to write: the copy must be made by now. */
+  #finishCopy(control: Int32Array, fallback: SharedArrayBuffer, parts: readonly Float32Array[]): void {
+    if (Atomics.compareExchange(control, 0, COPY.open, COPY.byStep) === COPY.open) {
+      // The thread is busy with the one before.
+      let at = 0;
+      for (const part of parts) {
+        new Float32Array(fallback, at, part.length).set(part);
+        at += part.byteLength;
+      }
+      Atomics.store(control, 0, COPY.copiedByStep);
+      Atomics.notify(control, 0);
+    }
+    while (Atomics.load(control, 0) === COPY.byThread) Atomics.wait(control, 0, COPY.byThread);
   }
 
   #written({ slot, step, committed, error, ms }: ShardWritten): void {
     this.#busy[slot] = false;
+    this.#undecided[slot] = undefined;
     if (!this.#busy.includes(true)) this.#thread.unref();
     this.#writeMs += ms;
     if (committed) this.#committed = step;
@@ -140,6 +198,7 @@ export class CheckpointWriter {
 
   /** Waits until everything that was begun is written. */
   async flush(): Promise<void> {
+    await this.#settle();
     while (this.#busy.includes(true)) await once(this.#thread, 'message');
   }
 
