@@ -55,7 +55,9 @@ class CompressedExchange implements GradientExchange {
         .filter((range) => range.to > from && range.from < to)
         .map((range) => ({ ...range, from: Math.max(range.from, from) - from, to: Math.min(range.to, to) - from }));
       const part = gradients.subarray(from, to);
-      return schemeOf(compression, { communicator, device, bucket, gradients: part, ranges: inside, errorFeedback });
+      const background = bucket.index < buckets.length - 1;
+      const scheme = { communicator, device, bucket, gradients: part, ranges: inside, errorFeedback, background };
+      return schemeOf(compression, scheme);
     });
   }
 
@@ -74,6 +76,7 @@ class CompressedExchange implements GradientExchange {
     if (this.#begun !== this.#schemes.length) throw new Error(`finish() after ${this.#begun} of ${this.#schemes.length} buckets`);
     const beganMs = nowMs();
     let hiddenMs = 0;
+    // What runs on this thread comes last in the order of all ranks: after what runs behind.
     for (const scheme of this.#schemes) await scheme.finish(this.#step);
     for (const scheme of this.#schemes) {
       const times = scheme.times();

@@ -1,9 +1,8 @@
 /** Everybody encodes its own, all encodings go to everybody, and everybody adds them up in the order of the ranks: the same bits everywhere. */
-import type { PreparedCall } from '../../collectives/index.js';
 import type { BucketTimes } from '../gradient-exchange.js';
 import type { Codec } from './codec.js';
 import { addInto } from './kernels.js';
-import { arenaBytes, type Scheme, type SchemeContext } from './scheme.js';
+import { arenaBytes, FirstCall, type Scheme, type SchemeContext } from './scheme.js';
 
 export class GatherScheme implements Scheme {
   readonly #context: SchemeContext;
@@ -13,8 +12,7 @@ export class GatherScheme implements Scheme {
   readonly #all: Uint8Array;
   /** What was left out so far. */
   readonly #rest: Float32Array;
-  readonly #call: PreparedCall;
-  #running: Promise<unknown> = Promise.resolve();
+  readonly #call: FirstCall;
 
   constructor(context: SchemeContext, codec: Codec) {
     const { communicator, device, gradients } = context;
@@ -23,8 +21,7 @@ export class GatherScheme implements Scheme {
     this.#room = codec.room(gradients.length);
     this.#all = arenaBytes(device, this.#room * communicator.size);
     this.#rest = new Float32Array(gradients.length);
-    this.#call = communicator.prepareAllgather(this.#all);
-    this.#call.measure();
+    this.#call = new FirstCall(communicator.prepareAllgather(this.#all), context.background);
   }
 
   get sentBytes(): number {
@@ -36,12 +33,11 @@ export class GatherScheme implements Scheme {
     addInto(this.#rest, gradients);
     this.#codec.encode(this.#rest, this.#encoding(communicator.rank));
     if (!errorFeedback) this.#rest.fill(0);
-    this.#running = this.#call.run().catch((error: unknown) => error ?? new Error('the all-gather failed'));
+    this.#call.begin();
   }
 
   async finish(): Promise<void> {
-    const failure = await this.#running;
-    if (failure !== undefined) throw failure;
+    await this.#call.finish();
     const { communicator, gradients } = this.#context;
     for (let r = 0; r < communicator.size; r++) this.#codec.decode(this.#encoding(r), gradients, r > 0);
   }

@@ -15,7 +15,7 @@ import type { PreparedCall } from '../../collectives/index.js';
 import { Random } from '../../nn/index.js';
 import type { BucketTimes } from '../gradient-exchange.js';
 import { addInto, multiply, orthonormalize } from './kernels.js';
-import { arenaFloats, type Scheme, type SchemeContext } from './scheme.js';
+import { arenaFloats, FirstCall, type Scheme, type SchemeContext } from './scheme.js';
 
 interface Factored {
   readonly from: number;
@@ -54,9 +54,8 @@ export class PowerSgdScheme implements Scheme {
   readonly #rest: Float32Array;
   /** P Q^T of this rank's own Q, or of all. */
   readonly #product: Float32Array;
-  readonly #firstCall: PreparedCall;
+  readonly #firstCall: FirstCall;
   readonly #secondCall: PreparedCall;
-  #running: Promise<unknown> = Promise.resolve();
 
   constructor(context: SchemeContext, rank: number) {
     const { communicator, device, gradients, ranges, bucket } = context;
@@ -90,9 +89,8 @@ export class PowerSgdScheme implements Scheme {
     }
     this.#rest = new Float32Array(gradients.length);
     this.#product = new Float32Array(largest);
-    this.#firstCall = communicator.prepareAllreduce(this.#first, 'sum');
+    this.#firstCall = new FirstCall(communicator.prepareAllreduce(this.#first, 'sum'), context.background);
     this.#secondCall = communicator.prepareAllreduce(this.#second, 'sum');
-    this.#firstCall.measure();
   }
 
   get sentBytes(): number {
@@ -110,12 +108,11 @@ export class PowerSgdScheme implements Scheme {
       values.set(this.#rest.subarray(from, to));
       this.#rest.fill(0, from, to);
     }
-    this.#running = this.#firstCall.run().catch((error: unknown) => error ?? new Error('the all-reduce failed'));
+    this.#firstCall.begin();
   }
 
   async finish(): Promise<void> {
-    const failure = await this.#running;
-    if (failure !== undefined) throw failure;
+    await this.#firstCall.finish();
     const { gradients, errorFeedback } = this.#context;
     for (const { from, to, rows, columns, rank, p, q } of this.#factored) {
       orthonormalize(p, rows, rank);
@@ -125,7 +122,7 @@ export class PowerSgdScheme implements Scheme {
       multiply(p, false, q, true, said, [rows, columns, rank]);
       for (let i = 0; i < rest.length; i++) rest[i] = errorFeedback ? rest[i] - said[i] : 0;
     }
-    if (this.#second.length > 0) await this.#secondCall.run();
+    if (this.#second.length > 0) this.#secondCall.runSync();
     for (const { from, to, rows, columns, rank, p, q } of this.#factored) {
       multiply(p, false, q, true, gradients.subarray(from, to), [rows, columns, rank]);
     }

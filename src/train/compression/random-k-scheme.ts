@@ -1,8 +1,7 @@
 /** All ranks draw the same places in every step, so the numbers there can be added up by an all-reduce, exactly; places need not travel. */
-import type { PreparedCall } from '../../collectives/index.js';
 import type { BucketTimes } from '../gradient-exchange.js';
 import { addInto, randomKDecode, randomKEncode } from './kernels.js';
-import { arenaFloats, type Scheme, type SchemeContext } from './scheme.js';
+import { arenaFloats, FirstCall, type Scheme, type SchemeContext } from './scheme.js';
 
 const SEED = 0x5eed;
 
@@ -10,16 +9,14 @@ export class RandomKScheme implements Scheme {
   readonly #context: SchemeContext;
   readonly #values: Float32Array;
   readonly #rest: Float32Array;
-  readonly #call: PreparedCall;
-  #running: Promise<unknown> = Promise.resolve();
+  readonly #call: FirstCall;
 
   constructor(context: SchemeContext, ratio: number) {
     const { communicator, device, gradients } = context;
     this.#context = context;
     this.#values = arenaFloats(device, Math.min(gradients.length, Math.ceil(ratio * gradients.length)));
     this.#rest = new Float32Array(gradients.length);
-    this.#call = communicator.prepareAllreduce(this.#values, 'sum');
-    this.#call.measure();
+    this.#call = new FirstCall(communicator.prepareAllreduce(this.#values, 'sum'), context.background);
   }
 
   get sentBytes(): number {
@@ -32,12 +29,11 @@ export class RandomKScheme implements Scheme {
     addInto(this.#rest, gradients);
     randomKEncode(this.#rest, this.#values, SEED + bucket.index, step);
     if (!errorFeedback) this.#rest.fill(0);
-    this.#running = this.#call.run().catch((error: unknown) => error ?? new Error('the all-reduce failed'));
+    this.#call.begin();
   }
 
   async finish(step: number): Promise<void> {
-    const failure = await this.#running;
-    if (failure !== undefined) throw failure;
+    await this.#call.finish();
     const { bucket, gradients } = this.#context;
     randomKDecode(this.#values, gradients, SEED + bucket.index, step);
   }

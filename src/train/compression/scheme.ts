@@ -7,7 +7,7 @@
  *
  * In every scheme what the ranks leave out stays with them: sum over ranks of (gradient + what was left over before) = result + sum of what is left over now.
  */
-import type { Communicator } from '../../collectives/index.js';
+import type { Communicator, PreparedCall } from '../../collectives/index.js';
 import type { ParameterRange } from '../../nn/index.js';
 import type { Device } from '../../verbs/index.js';
 import type { Bucket, BucketTimes } from '../gradient-exchange.js';
@@ -22,6 +22,8 @@ export interface SchemeContext {
   readonly ranges: readonly ParameterRange[];
   /** Whether what is left out is kept for the next step. */
   readonly errorFeedback: boolean;
+  /** Whether backward goes on after this bucket, so that there is something to hide behind. */
+  readonly background: boolean;
 }
 
 export interface Scheme {
@@ -33,6 +35,38 @@ export interface Scheme {
   readonly sentBytes: number;
   /** When the background part of the last step travelled. */
   times(): BucketTimes;
+}
+
+/** A call that runs behind backward, or, where there is nothing to hide behind, on the calling thread, which saves the way to the other and back. */
+export class FirstCall {
+  readonly #call: PreparedCall;
+  readonly #background: boolean;
+  #running: Promise<unknown> | undefined;
+
+  constructor(call: PreparedCall, background: boolean) {
+    this.#call = call;
+    this.#background = background;
+    call.measure();
+  }
+
+  begin(): void {
+    // A failure is reported by finish().
+    if (this.#background) this.#running = this.#call.run().catch((error: unknown) => error ?? new Error('the exchange failed'));
+  }
+
+  async finish(): Promise<void> {
+    if (this.#running === undefined) {
+      this.#call.runSync();
+      return;
+    }
+    const failure = await this.#running;
+    this.#running = undefined;
+    if (failure !== undefined) throw failure;
+  }
+
+  get times(): PreparedCall['times'] {
+    return this.#call.times;
+  }
 }
 
 /** Arena memory of `bytes` bytes, so that collectives use it where it lies. */

@@ -10,7 +10,7 @@ import type { PreparedCall } from '../../collectives/index.js';
 import type { BucketTimes } from '../gradient-exchange.js';
 import type { Codec } from './codec.js';
 import { addInto } from './kernels.js';
-import { arenaBytes, type Scheme, type SchemeContext } from './scheme.js';
+import { arenaBytes, FirstCall, type Scheme, type SchemeContext } from './scheme.js';
 
 export class TwoWayScheme implements Scheme {
   readonly #context: SchemeContext;
@@ -24,9 +24,8 @@ export class TwoWayScheme implements Scheme {
   readonly #rest: Float32Array;
   /** Of this rank's part: the sum, and after encoding what it left out. */
   readonly #sum: Float32Array;
-  readonly #exchange: PreparedCall;
+  readonly #exchange: FirstCall;
   readonly #gather: PreparedCall;
-  #running: Promise<unknown> = Promise.resolve();
 
   constructor(context: SchemeContext, codec: Codec) {
     const { communicator, device, gradients } = context;
@@ -40,9 +39,8 @@ export class TwoWayScheme implements Scheme {
     this.#sums = arenaBytes(device, this.#room * size);
     this.#rest = new Float32Array(gradients.length);
     this.#sum = new Float32Array(this.#of(gradients, rank).length);
-    this.#exchange = communicator.prepareAlltoall(this.#out, this.#in);
+    this.#exchange = new FirstCall(communicator.prepareAlltoall(this.#out, this.#in), context.background);
     this.#gather = communicator.prepareAllgather(this.#sums);
-    this.#exchange.measure();
   }
 
   get sentBytes(): number {
@@ -54,18 +52,17 @@ export class TwoWayScheme implements Scheme {
     addInto(this.#rest, gradients);
     for (let r = 0; r < communicator.size; r++) this.#codec.encode(this.#of(this.#rest, r), this.#encoding(this.#out, r));
     if (!errorFeedback) this.#rest.fill(0);
-    this.#running = this.#exchange.run().catch((error: unknown) => error ?? new Error('the all-to-all failed'));
+    this.#exchange.begin();
   }
 
   async finish(): Promise<void> {
-    const failure = await this.#running;
-    if (failure !== undefined) throw failure;
+    await this.#exchange.finish();
     const { communicator, gradients, errorFeedback } = this.#context;
     const { rank, size } = communicator;
     for (let r = 0; r < size; r++) this.#codec.decode(this.#encoding(this.#in, r), this.#sum, true);
     this.#codec.encode(this.#sum, this.#encoding(this.#sums, rank));
     if (!errorFeedback) this.#sum.fill(0);
-    await this.#gather.run();
+    this.#gather.runSync();
     for (let r = 0; r < size; r++) this.#codec.decode(this.#encoding(this.#sums, r), this.#of(gradients, r), false);
   }
 
