@@ -11,6 +11,7 @@ describe('slow ranks', () => {
   it('a deadline leaves out late micro-batches, and the mean is over the samples that came', async () => {
     const results = await runRanks(new URL('./scenarios/deadline.js', import.meta.url), 2, {
       env: () => ({ VERBENA_BLAS: 'own' }),
+      watchdogMs: 120_000,
     });
     for (const { end, stderr } of results) assert.equal(end, 0, stderr);
     const said = results.map(({ said }) => said[0] as { counts: number[]; means: number[]; parameters: number[] });
