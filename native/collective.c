@@ -30,6 +30,8 @@
 enum { MAGIC = 0x56434f4d, REGIONS = 512, LINE = 64, SLEEP_MS = 20, SEGMENT = 512 << 10, QUEUE = 256, LANES = 64 };
 /* Private memory: up to STAGED bytes are copied by hand, more by the kernel; what is combined passes through blocks that stay in a cache. */
 enum { STAGED = 16 << 10, BLOCK = 128 << 10, LEAST_BLOCK = 16 << 10, STREAMED = 4 << 20 };
+/* How often a submitted call looks for the others before it is handed to the thread: about as long as that, and being woken, would take. */
+enum { HAND_OVER = 400 };
 /* A place in private memory: its offset is an address of the owner. */
 enum { NOWHERE = -1, PRIVATE = -2 };
 /* src/schedule/encoding.ts */
@@ -412,7 +414,7 @@ static int staging(collective *c, size_t bytes) {
 
 static slot *slot_of(collective *c, int rank) { return &c->peers[rank].control->slots[c->sequence & 1]; }
 
-static int enter(collective *c, collective_call *call, patience *p, const void *payload, size_t bytes) {
+static void announce(collective *c, collective_call *call, const void *payload, size_t bytes) {
   c->sequence++;
   slot *mine = slot_of(c, c->rank);
   int32_t signature[COLLECTIVE_WORDS] = {call->collective | call->op << 8 | call->type << 16 | call->method << 24, call->root,
@@ -421,18 +423,24 @@ static int enter(collective *c, collective_call *call, patience *p, const void *
   if (bytes) memcpy(mine->payload, payload, bytes);
   publish(&mine->sequence, c->sequence);
   wake_all(c);
+}
+
+static int enter(collective *c, collective_call *call, patience *p, const void *payload, size_t bytes) {
+  if (!call->announced) announce(c, call, payload, bytes);
+  int32_t *signature = slot_of(c, c->rank)->signature;
+  size_t length = COLLECTIVE_WORDS * sizeof *signature;
   int other = -1;
   for (int k = 1; k < c->size; k++) {
     int r = (c->rank + k) % c->size;
     slot *theirs = slot_of(c, r);
     int status = await_word(c, call, p, &theirs->sequence, c->sequence);
     if (status) return status;
-    if (memcmp(theirs->signature, signature, sizeof signature) != 0 && (other < 0 || r < other)) other = r;
+    if (memcmp(theirs->signature, signature, length) != 0 && (other < 0 || r < other)) other = r;
   }
   if (call->times) call->times[1] = now_ms();
   if (other < 0) return CALL_DONE;
   call->culprit = other;
-  memcpy(call->theirs, slot_of(c, other)->signature, sizeof signature);
+  memcpy(call->theirs, slot_of(c, other)->signature, length);
   return call->status = CALL_MISMATCH;
 }
 
@@ -938,7 +946,7 @@ static void execute(collective *c, collective_call *call) {
   call->status = CALL_DONE;
   call->culprit = -1;
   call->bytes_sent = call->bytes_accessed = call->messages = 0;
-  int broken = broken_by(c, c->sequence + 1, &p.culprit);
+  int broken = broken_by(c, c->sequence + !call->announced, &p.culprit);
   if (broken) {
     give_up(c, call, &p, broken);
     return;
@@ -952,7 +960,7 @@ static void execute(collective *c, collective_call *call) {
 }
 
 static void execute_and_report(collective *c, collective_call *call) {
-  if (call->times) call->times[0] = call->times[1] = now_ms();
+  if (call->times && !call->announced) call->times[0] = call->times[1] = now_ms();
   execute(c, call);
   if (call->times) call->times[2] = now_ms();
   if (!call->report) return;
@@ -990,7 +998,44 @@ static void *serve(void *data) {
   return NULL;
 }
 
+/* A call that fits into slots, with nothing before it: says so at once, and waits for the others as long as handing it over would take. Returns
+ * whether it is over. */
+static int over_at_once(collective *c, collective_call *call) {
+  if (call->method != METHOD_SLOTS) return 0;
+  pthread_mutex_lock(&c->mutex);
+  int is_free = !c->busy && c->head == c->tail, culprit;
+  if (is_free) c->busy = 1;
+  pthread_mutex_unlock(&c->mutex);
+  if (!is_free) return 0;
+  int over = broken_by(c, c->sequence + 1, &culprit) != CALL_DONE; /* then it ends with the reason */
+  if (!over) {
+    if (call->times) call->times[0] = call->times[1] = now_ms();
+    piece said = said_in_slot(c, call, reduce_width(call->type));
+    announce(c, call, call->buffer[0].address + said.offset, said.length);
+    call->announced = 1;
+    for (int k = 1, turns = c->spins < HAND_OVER ? c->spins : HAND_OVER; k < c->size && turns > 0;) {
+      if (load(&slot_of(c, (c->rank + k) % c->size)->sequence) - c->sequence >= 0) k++;
+      else {
+        turns--;
+        relax();
+      }
+      over = k == c->size;
+    }
+    over |= c->size == 1;
+  }
+  if (over) execute_and_report(c, call);
+  pthread_mutex_lock(&c->mutex);
+  c->busy = 0;
+  if (c->thread_runs) pthread_cond_broadcast(&c->changed);
+  pthread_mutex_unlock(&c->mutex);
+  return over;
+}
+
 int collective_submit(collective *c, collective_call *call, int32_t *done, int bell) {
+  if (over_at_once(c, call)) {
+    publish(done, 1);
+    return SUBMIT_OVER;
+  }
   int error = 0;
   pthread_mutex_lock(&c->mutex);
   if (!c->thread_runs) {

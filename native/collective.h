@@ -42,6 +42,7 @@ enum {
   CALL_CLOSED,  /* culprit: the rank that closed */
   CALL_SYSTEM,  /* culprit: errno */
 };
+enum { SUBMIT_OVER = -1 };
 enum { METHOD_SLOTS, METHOD_DIRECT, METHOD_PROGRAM };
 /* Collectives that fit into slots, numbered as in call.ts. */
 enum { COLLECTIVE_ALLREDUCE = 0, COLLECTIVE_REDUCE_SCATTER = 2, COLLECTIVE_ALL_GATHER = 3, COLLECTIVE_BROADCAST = 4, COLLECTIVE_REDUCE = 5,
@@ -67,6 +68,7 @@ typedef struct collective_call {
   collective_buffer buffer[COLLECTIVE_BUFFERS];
   /* results */
   int status, culprit;
+  int announced; /* this rank has entered already */
   int32_t theirs[COLLECTIVE_WORDS];
   uint64_t bytes_sent, bytes_accessed, messages;
   double *report; /* where the results go as well: status, culprit, the three counters, theirs; NULL: nowhere */
@@ -83,7 +85,8 @@ int collective_join(collective *c, int rank, pid_t pid, int fd);
 int collective_share(collective *c, const void *address, uint64_t *offset);
 /* Runs a call on this thread, after those submitted before. */
 void collective_run(collective *c, collective_call *call);
-/* Runs a call on the communicator's thread; *done becomes 1, then the bell rings. Returns 0 or errno. */
+/* Runs a call on the communicator's thread; *done becomes 1, then the bell rings. Returns 0 or errno; SUBMIT_OVER: a small call that all others had
+ * entered, it is over and no bell rings. */
 int collective_submit(collective *c, collective_call *call, int32_t *done, int bell);
 /* Breaks the communicator: calls under way here and elsewhere end. */
 void collective_abort(collective *c);

@@ -27,6 +27,9 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+/** What submitting says of a small call that all others had entered: it is over. As in native/collective.h. */
+const OVER = -1;
+
 /** A filled block and everything it points to. */
 export class Call {
   readonly block: Float64Array;
@@ -140,7 +143,14 @@ export class SharedMemoryExecutor {
       this.#take(call, timeoutMs);
       call.words[AT.done] = 0;
       const errno = this.#addon.collectiveSubmit(call.address);
-      if (errno !== 0) {
+      if (errno === OVER && this.#waiting.length === 0) {
+        this.#count(call);
+        const error = callError(call.block, call.what, this.rank);
+        if (error === undefined) resolve();
+        else reject(error);
+        return;
+      }
+      if (errno !== 0 && errno !== OVER) {
         call.running = false;
         throw systemError(errno, `cannot start ${call.what}`);
       }
@@ -159,6 +169,7 @@ export class SharedMemoryExecutor {
           reject(signal?.aborted ? (signal.reason as Error) : error);
         },
       });
+      if (errno === OVER) this.#settle(); // after those before it
     });
   }
 
