@@ -166,7 +166,7 @@ export class Engine {
     return this.world.rank === DRIVER;
   }
 
-  /** The last job that ended. */
+  /** The last action that ended. */
   get lastJob(): JobOutcome | undefined {
     return this.#last;
   }
@@ -186,7 +186,7 @@ export class Engine {
     await node.prepare(this.preparation(job));
     const drawing = process.env['VERBENA_DRAW_PLAN'];
     if (drawing !== undefined && isOfUser) await drawAndEnd(this, node, drawing);
-    return this.#job(job, node, finish);
+    return this.#job(job, node, finish, isOfUser);
   }
 
   preparation(job: string): Preparation {
@@ -195,7 +195,7 @@ export class Engine {
       defaultPartitions: this.settings.partitions,
       size: this.world.size,
       memoryBytes: this.settings.memoryBytes,
-      run: (node, finish) => this.#job(`${job}.${++jobs}`, node, finish),
+      run: (node, finish) => this.#job(`${job}.${++jobs}`, node, finish, false),
     };
   }
 
@@ -206,7 +206,12 @@ export class Engine {
     return planStages(job, node);
   }
 
-  async #job<R>(id: string, node: PlanNode, finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>): Promise<R[]> {
+  async #job<R>(
+    id: string,
+    node: PlanNode,
+    finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>,
+    isOfUser: boolean,
+  ): Promise<R[]> {
     const plan = planStages(id, node);
     const ended = new Promise<End>((resolve, reject) => {
       this.#ends.set(id, { resolve, reject });
@@ -222,8 +227,9 @@ export class Engine {
     try {
       const end = await ended;
       for (const [accumulator, amount] of end.additions) this.accumulators[accumulator]?.apply(amount);
-      this.#last = { plan, report: end.report };
-      this.#outcomes.set(node, this.#last);
+      const outcome = { plan, report: end.report };
+      this.#outcomes.set(node, outcome);
+      if (isOfUser) this.#last = outcome;
       if (end.error || !end.values)
         throw end.error ? errorOf(end.error) : new DatasetError('DATASET_CLOSED', 'the session was closed');
       return end.values.map((value) => deserialize(value) as R);

@@ -85,7 +85,8 @@ export async function saveParts(
     if (engine.isDriver) for (const name of readdirSync(folder)) if (/^part-\d+/.test(name)) rmSync(join(folder, name));
     throw error;
   }
-  if (engine.isDriver) writeFileSync(join(folder, '_SUCCESS'), '');
+  // A job too, so that every rank finds it there.
+  await engine.run(valuesNode([0], 1), async () => writeFileSync(join(folder, '_SUCCESS'), ''), false);
 }
 
 function makeFolder(folder: string): void {
