@@ -30,6 +30,8 @@ import type { Link } from './links.js';
 
 /** Idle looks of a synchronous call before it gives the core away. */
 const SPINS = 200;
+/** And between two naps. */
+const LOOKS = 16;
 /** Naps of a synchronous call that waits, ms: short ones first. */
 const SHORT_NAP_MS = 0.05;
 const LONG_NAP_MS = 0.5;
@@ -185,6 +187,7 @@ export class MessagingExecutor implements Executor {
     };
     this.pump();
     let idle = 0;
+    let naps = 0;
     let deadline = 0;
     while (!isOver) {
       let n = 0;
@@ -192,13 +195,15 @@ export class MessagingExecutor implements Executor {
       this.pump();
       if (n > 0) {
         idle = 0;
+        naps = 0;
       } else if (++idle > SPINS) {
         const now = performance.now();
         if (deadline === 0) deadline = now + timeoutMs;
         else if (now > deadline) this.#late(call, timeoutMs);
         this.#look();
         this.wake(call); // one that fails waits for time to pass
-        if (!isOver) Atomics.wait(napWords, 0, 0, idle < SPINS + SHORT_NAPS ? SHORT_NAP_MS : LONG_NAP_MS);
+        if (!isOver) Atomics.wait(napWords, 0, 0, ++naps < SHORT_NAPS ? SHORT_NAP_MS : LONG_NAP_MS);
+        idle -= LOOKS; // several between two naps: a worker looks for deaths only now and then
       }
     }
     if (outcome !== undefined) throw outcome;
