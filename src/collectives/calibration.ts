@@ -52,8 +52,8 @@ export function calibrationCalls(ranks: number): MeasuredCall[] {
   ];
 }
 
-/** The machine that explains the measured times of `calibrationCalls`. @throws RangeError when some are missing. */
-export function fitMachine(name: string, ranks: number, measured: readonly MeasuredTime[]): Machine {
+/** The machine that explains the measured times of `calibrationCalls` on so many processors. @throws RangeError when some are missing. */
+export function fitMachine(name: string, ranks: number, measured: readonly MeasuredTime[], processors = ranks): Machine {
   const times = (collective: Collective, algorithm: string | undefined) => {
     const found = measured.filter((one) => one.collective === collective && one.algorithm === algorithm);
     if (found.length === 0) throw new RangeError(`no time of ${collective}:${algorithm ?? 'slots'} was measured`);
@@ -90,6 +90,7 @@ export function fitMachine(name: string, ranks: number, measured: readonly Measu
     memoryWrite: { alphaSeconds: memory.alphaSeconds, betaSecondsPerByte: middle(writeCurve), curve: writeCurve },
     memoryUpdate: { alphaSeconds: 0, betaSecondsPerByte: middle(updateCurve), curve: updateCurve },
     callSeconds: call,
+    sharing: Math.max(1, ranks / processors),
     gammaSecondsPerByte: middle(gammaCurve),
     gammaCurve,
     copy: { secondsPerByte: middle(copyCurve), curve: copyCurve },

@@ -41,6 +41,8 @@ export interface Machine {
   readonly copy?: { readonly secondsPerByte: number; readonly curve?: Curve };
   /** Calls that fit into the entry slots of shared memory: one synchronisation of all, and every byte read by all. */
   readonly slots?: Link;
+  /** Ranks to a processor while all of them worked, when the constants were measured. Default 1. */
+  readonly sharing?: number;
   /** What this machine has beyond messages. Default: nothing. */
   readonly offers?: readonly NonNullable<Algorithm['needs']>[];
 }

@@ -7,6 +7,7 @@
 
 import type { Collective } from '../schedule/schedule.js';
 import type { Algorithm, Cost, Shape } from './algorithm.js';
+import { busyShare } from './busy-share.js';
 import { type Machine, predictSeconds } from './machine.js';
 import type { Override } from './override.js';
 import { ALGORITHMS } from './registry.js';
@@ -97,10 +98,23 @@ function judge(
   return { verdict: { kind: 'slower', ratio: 1 }, seconds, cost, segments };
 }
 
+/**
+ * Where ranks share processors, those that only wait leave them to the others: how many times faster the busy ones are than when all of them
+ * worked, as they did when the constants were measured.
+ */
+function relief(algorithm: Algorithm, cost: Cost, shape: Shape, machine: Machine): number {
+  const { sharing = 1 } = machine;
+  return sharing === 1 ? 1 : Math.min(sharing, 1 / busyShare(algorithm, cost, shape));
+}
+
 function cheapest(algorithm: Algorithm, shape: Shape, machine: Machine): { segments?: number; cost: Cost; seconds: number } {
   const price = (segments?: number) => {
     const cost = algorithm.cost(segments === undefined ? shape : { ...shape, segments });
-    return { segments, cost, seconds: predictSeconds(cost, shape, machine) };
+    return {
+      segments,
+      cost,
+      seconds: predictSeconds(cost, shape, machine) / relief(algorithm, cost, { ...shape, segments }, machine),
+    };
   };
   if (algorithm.tunable !== 'segments' || shape.segments !== undefined) return price(shape.segments);
   let best = price(1);

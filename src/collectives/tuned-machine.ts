@@ -75,6 +75,7 @@ function slower(machine: Machine, factor: number): Machine {
     memoryWrite: machine.memoryWrite && link(machine.memoryWrite),
     memoryUpdate: machine.memoryUpdate && link(machine.memoryUpdate),
     callSeconds: machine.callSeconds && machine.callSeconds * factor,
+    sharing: (machine.sharing ?? 1) * factor,
     gammaSecondsPerByte: machine.gammaSecondsPerByte * factor,
     gammaCurve: curve(machine.gammaCurve),
     copy: copy && { secondsPerByte: copy.secondsPerByte * factor, curve: curve(copy.curve) },

@@ -10,6 +10,7 @@ import { selectAlgorithm } from '../../collectives/selection.js';
 /** Measured with one number of ranks: what the constants come from, and what they are tried on. */
 export interface CalibrationRun {
   readonly ranks: number;
+  readonly processors: number;
   readonly calibration: readonly MeasuredTime[];
   readonly heldOut: readonly MeasuredTime[];
 }
@@ -47,8 +48,8 @@ function predictCall({ collective, algorithm, bytes }: MeasuredCall, ranks: numb
 }
 
 /** The held-out calls of a run beside what its calibration says. */
-export function predictHeldOut({ ranks, calibration, heldOut }: CalibrationRun): PredictedTime[] {
-  const machine = fitMachine('calibrated', ranks, calibration);
+export function predictHeldOut({ ranks, processors, calibration, heldOut }: CalibrationRun): PredictedTime[] {
+  const machine = fitMachine('calibrated', ranks, calibration, processors);
   return heldOut.map((call) => {
     const predictedSeconds = predictCall(call, ranks, machine);
     return { ...call, predictedSeconds, error: predictedSeconds / call.seconds - 1 };

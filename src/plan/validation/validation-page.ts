@@ -95,8 +95,8 @@ function calibrationLines(): string[] {
   const worst = Math.max(...predicted.map(({ error }) => Math.abs(error)));
   lines.push(
     '',
-    `Median error ${percent(medianError(predicted))} (${medians}); worst ${percent(worst)}. With more ranks than processors the formulas' critical path is not what is waited for: ranks that`,
-    'have nothing to do leave the processors to others, so trees come out better than predicted.',
+    `Median error ${percent(medianError(predicted))} (${medians}); worst ${percent(worst)}. With more ranks than processors, ranks that have nothing to do leave them to others; the`,
+    'prediction counts how many those are on average, which is crude.',
     '',
   );
   return lines;

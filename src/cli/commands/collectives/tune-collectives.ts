@@ -27,7 +27,7 @@ export async function tuneCollectives(
   for (const ranks of tunedRanks()) {
     progress(`collectives among ${ranks}`);
     const measured = await measureCalls(calibrationCalls(ranks), { ranks, memory: 'arena', durationMs: DURATION_MS, signal });
-    const machine = fitMachine(`${hostname()}, ${ranks} ranks`, ranks, measured);
+    const machine = fitMachine(`${hostname()}, ${ranks} ranks`, ranks, measured, availableParallelism());
     if (keep) writeTunedMachine(ranks, machine);
     tuned.push({ ranks, machine });
   }

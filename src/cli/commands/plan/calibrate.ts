@@ -33,16 +33,17 @@ export const calibrateCommand = defineCommand({
   async run({ options, signal, style, progress }) {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(LIMIT_MS)]);
     const all = options.ranks === undefined ? [...new Set([2, Math.min(16, 2 * availableParallelism())])] : [options.ranks];
+    const processors = availableParallelism();
     const runs: CalibrationRun[] = [];
     const predicted: (PredictedTime & { readonly ranks: number })[] = [];
     for (const ranks of all) {
       const shared = { ranks, memory: 'arena' as const, durationMs: options['call-ms'], signal: limited };
       progress(`constants for ${ranks} ranks`);
       const calibration = await measureCalls(calibrationCalls(ranks), shared);
-      const machine = fitMachine(`this host, ${ranks} ranks`, ranks, calibration);
+      const machine = fitMachine(`this host, ${ranks} ranks`, ranks, calibration, processors);
       if (options.keep) writeTunedMachine(ranks, machine);
       progress(`other collectives among ${ranks}`);
-      const run = { ranks, calibration, heldOut: await measureCalls(heldOutCalls(), { ...shared, machine }) };
+      const run = { ranks, processors, calibration, heldOut: await measureCalls(heldOutCalls(), { ...shared, machine }) };
       runs.push(run);
       predicted.push(...predictHeldOut(run).map((time) => ({ ...time, ranks })));
     }
