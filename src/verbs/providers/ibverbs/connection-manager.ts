@@ -22,6 +22,7 @@ import { endOf, gidText, ipText, parseIp } from '../roce/address.js';
 import { Directory } from '../roce/directory.js';
 import { checkName, parseTarget, targetOf } from '../roce/service.js';
 import type { IbverbsDevice, Waiter } from './device.js';
+import { isIwarp } from './discovery.js';
 import {
   answerFrame,
   isPartTaken,
@@ -302,7 +303,9 @@ export class ConnectionManager {
     }
     if (qp.state !== 'RESET') qp.modify('RESET');
     try {
-      for (const state of ['INIT', 'RTR', 'RTS'] as const) qp.moveManaged(id, state, options.attributes ?? {});
+      // On iWARP the kernel moves the queue pair on, when the connection stands.
+      const states = isIwarp(device.choice.device) ? (['INIT'] as const) : (['INIT', 'RTR', 'RTS'] as const);
+      for (const state of states) qp.moveManaged(id, state, options.attributes ?? {});
     } catch (cause) {
       this.forget(request);
       this.destroy(id);
@@ -450,6 +453,7 @@ export class ConnectionManager {
 
   /** The confirmation on the accepting side; on iWARP also the answer to who connects, whose queue pair the kernel has moved. */
   private established(id: number, pending: Pending, privateData: Uint8Array): void {
+    if (isIwarp(this.device.choice.device)) pending.qp.becomeReady();
     void pending.qp.state;
     this.stands(id, pending, pending.isPassive ? NOTHING : privateData);
   }

@@ -50,6 +50,7 @@ import {
 } from './command-block.js';
 import type { IbverbsCompletionQueue } from './completion-queue.js';
 import type { IbverbsDevice } from './device.js';
+import { isIwarp } from './discovery.js';
 import { IbverbsPreparedSend } from './prepared-send.js';
 import type { IbverbsProtectionDomain } from './protection-domain.js';
 import { ReceiveCommands } from './receive-commands.js';
@@ -213,7 +214,7 @@ export class IbverbsQueuePair extends QueuePair {
   // ---- states ----
 
   override get state(): QpState {
-    if (this.isClosed || this.device.isClosed || this.type === 'DCT') return super.state;
+    if (this.isClosed || this.device.isClosed || this.type === 'DCT' || isIwarp(this.device.choice.device)) return super.state;
     const code = this.device.addon.query(this.device.handle, this.object);
     if (code >= 0 && QP_STATES[code] !== super.state) this.enter(QP_STATES[code]);
     return super.state;
@@ -296,6 +297,11 @@ export class IbverbsQueuePair extends QueuePair {
       minRnrTimer: a[12],
       av: { gid: gidTextOf(bytes), ...(a[LID_WORD] > 0 && { lid: a[LID_WORD] }) } satisfies AddressVector,
     });
+  }
+
+  /** The kernel has connected the queue pair (iWARP). */
+  becomeReady(): void {
+    this.enter('RTS');
   }
 
   /** An async event says something about the state. False: nobody asked for it. */

@@ -36,7 +36,7 @@ import { Inbound } from './inbound.js';
 import type { UcxProtectionDomain } from './protection-domain.js';
 import { ReceiveList } from './receive-list.js';
 import type { UcxMemoryRegion } from './region.js';
-import { INLINE_BYTES } from './rings.js';
+import { DATA_INLINE, INLINE_BYTES } from './rings.js';
 import {
   addressOfWords,
   FLAG_ACK,
@@ -442,9 +442,47 @@ export class UcxQueuePair extends QueuePair {
       rings.discard(dataKind, data);
       return;
     }
+    if (this.inbounds.length === 0 && dataKind === DATA_INLINE && this.writeAtOnce(words, at, length, bytes, dataAt)) return;
     const inbound = new Inbound(words, at, dataKind, data, length, bytes, dataAt);
     this.inbounds.push(inbound);
     this.pump();
+  }
+
+  /** The ordinary case, a small WRITE with or without immediate data and nothing before it, without an object. False: not this case. */
+  private writeAtOnce(words: Int32Array, at: number, length: number, bytes: Uint8Array, dataAt: number): boolean {
+    const word = words[at + W_KIND];
+    const opcode = (word >> 8) & 255;
+    if ((word & 255) !== KIND_DATA || (opcode !== OP_WRITE && opcode !== OP_WRITE_IMM)) return false;
+    const hasImm = opcode === OP_WRITE_IMM;
+    if (hasImm && this.receives.count === 0) return false;
+    if (length > 0) {
+      const address = addressOfWords(words, at);
+      const region = this.remote(words[at + W_KEY] >>> 0, address, length, ACCESS_REMOTE_WRITE);
+      if (region === undefined) return false;
+      const to = address - region.addr;
+      const target = region.bytes;
+      if (length <= 64) for (let i = 0; i < length; i++) target[to + i] = bytes[dataAt + i];
+      else target.set(bytes.subarray(dataAt, dataAt + length), to);
+    }
+    const flags = word >>> 16;
+    if (hasImm) {
+      const cq = this.recvCq as UcxCompletionQueue;
+      const isSolicited = (flags & FLAG_SOLICITED) !== 0;
+      const imm = words[at + W_IMM] >>> 0;
+      cq.push(
+        this.receives.take(),
+        0,
+        WC_RECV_RDMA_WITH_IMM,
+        length,
+        imm,
+        this.qpNum,
+        words[at + W_SOURCE],
+        WC_WITH_IMM,
+        isSolicited,
+      );
+    }
+    if (flags & FLAG_ACK) this.answer(words[at + W_IMM], STATUS.SUCCESS);
+    return true;
   }
 
   /** Carries on what arrived, in order. */
