@@ -22,6 +22,10 @@ jobTest('what does not fit in memory goes to disk', (stage) =>
   runScenario(stage, 'memory', 2, { memoryBytes: 16 << 20, windowBytes: 2 << 20 }),
 );
 
+jobTest('damaged blocks are computed again, and a full disk is named', (stage) =>
+  runScenario(stage, 'damage', 2, { shuffle: 'damaging', memoryBytes: 16 << 20, diskBytes: 1 << 20 }),
+);
+
 jobTest('workers killed at random moments of a sort and a join change nothing', async (stage) => {
   const seed = chooseSeed();
   console.log(`VERBENA_SEED=${seed}`);

@@ -38,6 +38,8 @@ const READ_MS = 60_000;
 interface OwnRun {
   readonly segment: Segment;
   readonly offsets: Float64Array;
+  /** Of each partition; filled at commit. */
+  readonly checksums: Float64Array;
 }
 
 interface Output {
@@ -49,6 +51,8 @@ interface Output {
 interface LocatedBlock {
   readonly length: number;
   readonly local?: Uint8Array;
+  /** Checksum of a local one. */
+  readonly sum?: number;
   readonly remote?: RowRun;
   /** Where the reader wants it. */
   into?: Uint8Array;
@@ -146,7 +150,7 @@ class RdmaShuffle implements ShuffleManager {
       run: (bytes) => {
         const segment = pool.take(bytes);
         const offsets = new Float64Array(info.partitions + 1);
-        runs.push({ segment, offsets });
+        runs.push({ segment, offsets, checksums: new Float64Array(info.partitions) });
         if (segment.kind === 'file') counters.bytesInFiles += bytes;
         return {
           bytes: segment.bytes,
@@ -166,8 +170,7 @@ class RdmaShuffle implements ShuffleManager {
     const { rank, counters, checksums } = this.#services;
     const known = this.#shuffles.get(info.id);
     const lengths = new Float64Array(info.partitions);
-    const rowRuns: RowRun[] = runs.map(({ segment, offsets }) => {
-      const sums = new Float64Array(info.partitions);
+    const rowRuns: RowRun[] = runs.map(({ segment, offsets, checksums: sums }) => {
       for (let p = 0; p < info.partitions; p++) {
         lengths[p] += offsets[p + 1] - offsets[p];
         if (checksums) sums[p] = checksum(segment.bytes.subarray(offsets[p], offsets[p + 1]));
@@ -252,9 +255,10 @@ class RdmaShuffle implements ShuffleManager {
       if (!own) throw new FetchFailed(info.id, [place.map], 'this rank has no such output');
       return {
         place,
-        blocks: own.runs.map(({ segment, offsets }) => ({
+        blocks: own.runs.map(({ segment, offsets, checksums }) => ({
           length: offsets[partition + 1] - offsets[partition],
           local: segment.bytes.subarray(offsets[partition], offsets[partition + 1]),
+          sum: checksums[partition],
         })),
       };
     }
@@ -275,6 +279,9 @@ class RdmaShuffle implements ShuffleManager {
       for (const block of found.blocks) {
         if (block.length === 0) continue;
         if (block.local) {
+          if (this.#services.checksums && checksum(block.local) !== block.sum) {
+            throw new FetchFailed(info.id, [map], 'the block is damaged where it was written');
+          }
           counters.bytesLocal += block.length;
           block.into?.set(block.local);
           blocks.push({ map, bytes: block.into ?? block.local, release: ignore });

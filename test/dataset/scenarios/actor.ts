@@ -3,6 +3,7 @@
 import { openDatasets, type Session, type SessionOptions } from '../../../src/dataset/index.js';
 import { apiScenario } from './api.js';
 import { columnsScenario } from './columns.js';
+import { damageScenario, damaging } from './damage.js';
 import { failuresScenario } from './failures.js';
 import { killScenario } from './kill.js';
 import { memoryScenario } from './memory.js';
@@ -10,13 +11,20 @@ import { memoryScenario } from './memory.js';
 const SCENARIOS: Readonly<Record<string, (data: Session, args: readonly string[]) => Promise<void>>> = {
   api: apiScenario,
   columns: columnsScenario,
+  damage: damageScenario,
   failures: failuresScenario,
   kill: killScenario,
   memory: memoryScenario,
 };
 
 const [name, options, ...args] = process.argv.slice(2);
-const data = await openDatasets(JSON.parse(options) as SessionOptions);
+const { shuffle, ...rest } = JSON.parse(options) as Omit<SessionOptions, 'shuffle'> & {
+  shuffle?: 'rdma' | 'sort-tcp' | 'damaging';
+};
+const data = await openDatasets({
+  ...rest,
+  ...(shuffle === undefined ? {} : { shuffle: shuffle === 'damaging' ? damaging : shuffle }),
+});
 try {
   await SCENARIOS[name](data, args);
 } finally {
