@@ -121,6 +121,7 @@ test("the kernel's rdma_rxe and this provider understand each other", { timeout:
     for (const promise of waiting.values()) promise.catch(() => {});
     const guest = spawn(`${SCRIPTS}boot.sh`, [`${SCRIPTS}guest.sh`, TAP, `${GUEST}/24`], {
       stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, TIMEOUT: '340' },
     });
     const passed = new Set<string>();
     let current = '';

@@ -67,7 +67,10 @@ const padded = (text: string, bytes: number): Buffer => {
   return words;
 };
 
-/** Runs `count` operations of `size` bytes against a server of the tool at `host`, and checks the data. */
+/**
+ * Runs `count` operations of `size` bytes against a server of the tool at `host`. Atomics are checked by what they return; what a WRITE has
+ * written cannot be read back, because the server of ib_write_bw grants no READ.
+ */
 export async function runPerftest(
   device: Device,
   host: string,
@@ -119,12 +122,9 @@ export async function runPerftest(
       expected = BigInt.asUintN(64, found + 1n);
     }
   }
-  if (tool === 'write') {
-    await run('RDMA_READ', size, size);
-    assert.ok(Buffer.from(region.bytes.subarray(0, size)).equals(Buffer.from(region.bytes.subarray(size, 2 * size))));
-  }
   if (tool !== 'send') for (let i = 0; i < RESULTS; i++) await exchange(socket, Buffer.alloc(8));
   await exchange(socket, keys);
-  socket.write('done\0');
-  socket.end();
+  // The server does not read this to the end: it hangs up as soon as it has its results.
+  socket.on('error', () => {});
+  socket.end('done\0');
 }
