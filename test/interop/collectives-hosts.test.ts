@@ -16,7 +16,8 @@ const names = [`verbena-c-${process.pid}`, `verbena-d-${process.pid}`];
 const addresses = ['10.231.8.1', '10.231.8.2'];
 
 function ip(...words: string[]): boolean {
-  return spawnSync('ip', words, { stdio: 'ignore' }).status === 0;
+  const [command, ...rest] = ['ip', ...words];
+  return spawnSync(command, rest, { stdio: 'ignore' }).status === 0;
 }
 
 const skip =
