@@ -1,7 +1,7 @@
 /** The examples about datasets run as their README says. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -38,16 +38,3 @@ jobTest('18-terasort sorts what sort gen makes, and sort check agrees', async (s
     rmSync(folder, { recursive: true });
   }
 });
-
-const FLIGHTS = fileURLToPath(new URL('../../node_modules/vega-datasets/data/', import.meta.url));
-
-if (existsSync(join(FLIGHTS, 'flights-3m.parquet'))) {
-  jobTest(
-    '19-join-flights joins three million flights',
-    async (stage) => {
-      const text = await output(stage, ['run', '-n', '2', join(EXAMPLES, '19-join-flights', 'flights.ts'), FLIGHTS]);
-      assert.match(text, /(\[0\] [A-Z]{2} -?\d+\.\d min late, \d+ flights\n){3}\[0\] \d+ states\n/);
-    },
-    180_000,
-  );
-}
