@@ -99,22 +99,22 @@ function judge(
 }
 
 /**
- * Where ranks share processors, those that only wait leave them to the others: how many times faster the busy ones are than when all of them
- * worked, as they did when the constants were measured.
+ * Seconds of an algorithm. Where ranks share processors, those that only wait leave them to the others: bytes then move faster than when all ranks
+ * worked, as they did when the constants were measured. Waiting for one another does not become shorter.
  */
-function relief(algorithm: Algorithm, cost: Cost, shape: Shape, machine: Machine): number {
+function secondsOf(algorithm: Algorithm, cost: Cost, shape: Shape, machine: Machine): number {
+  const whole = predictSeconds(cost, shape, machine);
   const { sharing = 1 } = machine;
-  return sharing === 1 ? 1 : Math.min(sharing, 1 / busyShare(algorithm, cost, shape));
+  if (sharing === 1) return whole;
+  const terms = cost.terms.map((term) => ({ ...term, beta: 0, insideBeta: 0 }));
+  const waiting = predictSeconds({ ...cost, terms, gamma: 0, copied: 0 }, shape, machine);
+  return waiting + (whole - waiting) / Math.min(sharing, 1 / busyShare(algorithm, cost, shape));
 }
 
 function cheapest(algorithm: Algorithm, shape: Shape, machine: Machine): { segments?: number; cost: Cost; seconds: number } {
   const price = (segments?: number) => {
     const cost = algorithm.cost(segments === undefined ? shape : { ...shape, segments });
-    return {
-      segments,
-      cost,
-      seconds: predictSeconds(cost, shape, machine) / relief(algorithm, cost, { ...shape, segments }, machine),
-    };
+    return { segments, cost, seconds: secondsOf(algorithm, cost, { ...shape, segments }, machine) };
   };
   if (algorithm.tunable !== 'segments' || shape.segments !== undefined) return price(shape.segments);
   let best = price(1);
