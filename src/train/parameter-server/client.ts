@@ -62,6 +62,8 @@ interface Place {
   remote: RemoteMemory | undefined;
   /** The push under way, of this step. */
   pushed: Promise<number> | undefined;
+  /** The server has written the new parameters here already. */
+  delivered: boolean;
 }
 
 export class ParameterClient {
@@ -92,7 +94,7 @@ export class ParameterClient {
     worker.handle(HANDLER.toClient, (message) => take(message, (words, data) => this.#hear(words, data))?.catch(() => undefined));
     this.#endpoints = servers.map((address) => worker.connect(address));
     for (const [server, endpoint] of this.#endpoints.entries()) endpoint.whenClosed.push(() => this.#lost(server));
-    this.#places = plan.cuts.map((cut) => ({ cut, server: cut.index, remote: undefined, pushed: undefined }));
+    this.#places = plan.cuts.map((cut) => ({ cut, server: cut.index, remote: undefined, pushed: undefined, delivered: false }));
   }
 
   /** Joins the servers; resolves when the initial parameters of worker 0 are there. Throws PeerLost, MSG_TIMEOUT. */
@@ -148,7 +150,7 @@ export class ParameterClient {
 
   #join(endpoint: Endpoint, shard: number, failover: boolean): Promise<void> {
     const words = header(KIND.join, shard, this.#options.worker, failover ? 1 : 0);
-    return endpoint.am(HANDLER.toServer, words, this.#exposed.pack());
+    return endpoint.am(HANDLER.toServer, words, Buffer.concat([this.#exposed.pack(), this.#pinned.pack()]));
   }
 
   /** Begins a step: its pushes carry `weight` (samples behind the gradient; 0: nothing to add) and the learning rate. */
@@ -248,6 +250,11 @@ export class ParameterClient {
   /** False when its server is gone. */
   async #pullShard(place: Place): Promise<boolean> {
     const { from, to } = place.cut;
+    if (place.delivered) {
+      place.delivered = false;
+      this.#counters.pulledBytes += 4 * (to - from);
+      return true;
+    }
     try {
       await (place.remote as RemoteMemory).get(0, this.#options.parameters.subarray(from, to), { timeoutMs: this.#timeoutMs });
       this.#counters.pulledBytes += 4 * (to - from);
@@ -268,7 +275,9 @@ export class ParameterClient {
         const granted = this.#answer(KIND.grant, place.cut.index, place.server);
         this.#counters.pushes++;
         await Promise.all([granted, endpoint.am(HANDLER.toServer, words, NOTHING)]);
-        return (await granted).words[4];
+        const { words: grant } = await granted;
+        place.delivered = grant[3] > 0 && grant[4] > 0;
+        return grant[4];
       } catch (error) {
         if (!(error instanceof PeerLost)) throw error;
         await this.#failOver(place, error);

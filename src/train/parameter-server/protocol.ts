@@ -4,13 +4,13 @@
  *
  * ```
  *   worker                                              server
- *   JOIN worker, shard, failover  + key of gradient ──>
+ *   JOIN worker, shard, failover  + keys of gradient and parameters ──>
  *                        <── JOINED shard, version      + key of the shard's parameters
  *   (worker 0 WRITEs the initial parameters)
  *   INIT shard, steps    + state of its optimizer   ──>
  *                        <── READY shard
  *   PUSH worker, shard, step, weight, rate          ──> READ or map the gradient, apply, WRITE to the replica
- *                        <── GRANT shard, step, version, weight
+ *                        <── GRANT shard, step, delivered, weight
  *   (pull: READ of the shard)
  *   STATE shard                                     ──>
  *                        <── STATE shard, steps         + state of its optimizer

@@ -54,6 +54,8 @@ interface Member {
   readonly remote: RemoteMemory;
   /** The whole gradient, mapped; undefined where the device cannot. */
   readonly mapped: Float32Array | undefined;
+  /** The worker's parameters, mapped. */
+  readonly parameters: Float32Array | undefined;
 }
 
 /** A shard that this server has. */
@@ -203,8 +205,8 @@ export class ParameterServer {
 
   #join(endpoint: Endpoint, shard: number, worker: number, failover: boolean, key: Uint8Array): void {
     if (this.#members.get(worker)?.endpoint !== endpoint) {
-      const remote = endpoint.unpack(key);
-      this.#members.set(worker, { endpoint, remote, mapped: floatsOf(remote.map()) });
+      const [remote, target] = [key.subarray(0, key.length / 2), key.subarray(key.length / 2)].map((one) => endpoint.unpack(one));
+      this.#members.set(worker, { endpoint, remote, mapped: floatsOf(remote.map()), parameters: floatsOf(target.map()) });
       endpoint.whenClosed.push(() => this.#drop(worker));
     }
     if (failover && !this.#held.has(shard)) this.#takeOver(shard);
@@ -284,17 +286,32 @@ export class ParameterServer {
     try {
       do {
         const before = total(shard.clocks);
+        const targets = this.#targets(held);
+        shard.deliverTo = targets;
         shard.apply();
         const applied = total(shard.clocks) - before;
         this.#counters.applied += applied;
+        // A push that was applied before, here or by the server before this one, is only granted: its worker pulls.
+        const delivered = applied > 0 ? targets.length : 0;
         if (applied > 0) await this.#replicate(held, shard);
         for (const { worker, step, weight } of shard.grants()) {
-          this.#tellWorker(worker, header(KIND.grant, held.cut.index, step, shard.version, weight));
+          this.#tellWorker(worker, header(KIND.grant, held.cut.index, step, delivered, weight));
         }
       } while (shard.hasWork);
     } finally {
       held.busy = false;
     }
+  }
+
+  /**
+   * Parameters of all workers, where new values are written as they are made. Only in synchronous steps, where all workers wait and get the same, and with no more
+   * workers than servers: else every worker copies for itself. A worker counts what was delivered only when the grant comes.
+   */
+  #targets({ cut }: Held): readonly Float32Array[] {
+    const { mode, workers, cuts } = this.#plan;
+    if (mode !== 'sync' || workers > cuts.length) return [];
+    const targets = [...this.#members.values()].flatMap(({ parameters }) => parameters?.subarray(cut.from, cut.to) ?? []);
+    return targets.length === this.#members.size ? targets : [];
   }
 
   async #replicate(held: Held, shard: Shard): Promise<void> {

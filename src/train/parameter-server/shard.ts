@@ -13,6 +13,9 @@ import type { Optimizer, ParameterRange } from '../../nn/index.js';
 import { weightedSum } from '../compression/kernels.js';
 import { makeOptimizer, type ServerOptimizer } from './server-optimizer.js';
 
+/** Elements of a piece of an update: the sum, the optimizer and the copy for the workers find it in the cache. */
+const PIECE = 32_768;
+
 export const SERVER_MODES = ['sync', 'async', 'ssp'] as const;
 export type ServerMode = (typeof SERVER_MODES)[number];
 
@@ -52,7 +55,12 @@ export class Shard {
   readonly #waiting: (Push | undefined)[];
   readonly #gone: boolean[];
   readonly #gradients: Float32Array;
+  /** Where new parameters are written as they are made: those of workers, where they can be reached. */
+  deliverTo: readonly Float32Array[] = [];
   #weight = 0;
+  /** What the update under way adds up; empty when the optimizer reads the only gradient where it lies. */
+  #summands: readonly Float32Array[] = [];
+  #factors: readonly number[] = [];
 
   /**
    * `parameters`: where they live; workers read them there. `only`: the gradient of the only worker, which the optimizer then reads where it lies; the gradients of
@@ -63,7 +71,8 @@ export class Shard {
     this.parameters = parameters;
     this.#options = options;
     this.#gradients = workers === 1 && only !== undefined ? only : new Float32Array(parameters.length);
-    this.optimizer = makeOptimizer(options.optimizer, { parameters, gradients: this.#gradients, ranges });
+    const pieces = this.#pieces(options.optimizer.kind === 'lamb' ? ranges : ranges.flatMap(cutRange));
+    this.optimizer = makeOptimizer(options.optimizer, { parameters, gradients: this.#gradients, ranges: pieces });
     this.clocks = new Float64Array(workers);
     this.#waiting = Array.from({ length: workers }, () => undefined);
     this.#gone = Array.from({ length: workers }, () => false);
@@ -125,13 +134,9 @@ export class Shard {
     const total = pushes.reduce((sum, { weight }) => sum + weight, 0);
     const useful = pushes.filter(({ weight }) => weight > 0);
     if (total > 0) {
-      if (useful[0].gradient !== this.#gradients) {
-        weightedSum(
-          this.#gradients,
-          useful.map(({ gradient }) => gradient),
-          useful.map(({ weight }) => weight / total),
-        );
-      }
+      const inPlace = useful[0].gradient === this.#gradients;
+      this.#summands = inPlace ? [] : useful.map(({ gradient }) => gradient);
+      this.#factors = useful.map(({ weight }) => weight / total);
       this.optimizer.step(useful[0].rate);
       this.version++;
     }
@@ -141,4 +146,35 @@ export class Shard {
       this.clocks[this.#waiting.indexOf(push)] = push.step + 1;
     }
   }
+
+  /** The ranges as the optimizer walks them: before each the gradients are added up there, after each it is delivered. */
+  #pieces(ranges: readonly ParameterRange[]): readonly ParameterRange[] {
+    const walk = (): Iterator<ParameterRange> => this.#walk(ranges);
+    return Object.defineProperty([...ranges], Symbol.iterator, { value: walk });
+  }
+
+  *#walk(ranges: readonly ParameterRange[]): Generator<ParameterRange, void, undefined> {
+    for (let i = 0; i < ranges.length; i++) {
+      const { from, to } = ranges[i];
+      if (this.#summands.length > 0) {
+        weightedSum(
+          this.#gradients.subarray(from, to),
+          this.#summands.map((gradient) => gradient.subarray(from, to)),
+          this.#factors,
+        );
+      }
+      yield ranges[i];
+      for (const target of this.deliverTo) target.set(this.parameters.subarray(from, to), from);
+    }
+  }
+}
+
+function cutRange(range: ParameterRange): ParameterRange[] {
+  const { from, to } = range;
+  const pieces = Math.max(1, Math.ceil((to - from) / PIECE));
+  return Array.from({ length: pieces }, (_, i) => ({
+    ...range,
+    from: from + i * PIECE,
+    to: Math.min(to, from + (i + 1) * PIECE),
+  }));
 }

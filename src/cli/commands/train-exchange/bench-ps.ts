@@ -202,7 +202,7 @@ async function compare(context: PsContext): Promise<Outcome> {
           style,
         ),
         style.dim(
-          `of ours ${significant(push)} us until the push is applied; ${significant(transfers)} transfer for both ways (the pull's READ): the update reads the gradient where it lies`,
+          `of ours ${significant(push)} us until the push is applied; ${significant(transfers)} transfer for both ways: the update reads the gradient where it lies, and new parameters go once to the worker`,
         ),
         ...(peer ? [style.dim(`ZeroMQ between arrays (8 copies): Verbena is ${significant(ratios['zeromq, arrays'])}x`)] : []),
         ...Object.entries(missing).map(([who, how]) => `missing ${who}: ${how}`),
