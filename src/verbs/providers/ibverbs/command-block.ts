@@ -10,13 +10,13 @@ const COMMAND_BYTES = 65_536;
 const ARGUMENT_WORD = 64;
 
 // Words of the head.
-export const COMMANDS = 0;
+const COMMANDS = 0;
 export const QUEUE = 1;
 export const FIRST = 2;
 export const MOST = 3;
 export const FILLED = 4;
 export const ERRNO = 5;
-export const TAKEN = 6;
+const TAKEN = 6;
 const OPERATIONS = 8;
 const BYTES = 9;
 const ERRORS = 10;
@@ -27,7 +27,7 @@ export const COMMAND_SRQ = 3;
 
 // Words of a command.
 export const KIND = 0;
-export const LENGTH = 1;
+const LENGTH = 1;
 export const OBJECT = 2;
 export const ID = 4;
 export const SGES = 6;

@@ -124,7 +124,7 @@ interface Wish {
 }
 
 /** Reads 'mlx5_0:2?gid=3&pkey=0x8001'. Throws VERBS_INVALID. */
-export function parseWish(text: string | undefined): Wish {
+function parseWish(text: string | undefined): Wish {
   const match = /^([^:?]*)(?::(\d+))?(?:\?(.*))?$/.exec(text ?? '');
   if (!match) throw new VerbsError('VERBS_INVALID', `'${text}' names no RDMA device: write 'mlx5_0:1?gid=3&pkey=0x8001'`);
   const values = new Map<string, number>();
