@@ -91,6 +91,7 @@ int cm_resolve(port *p, const char *source, const char *ip, int tcp_port, int ti
 int cm_route(port *p, uint32_t index, int timeout_ms) {
   struct rdma_cm_id *id = port_object(p, index, KIND_CM);
   if (!id) return -EINVAL;
+  if (id->verbs && strcmp(ibv_get_device_name(id->verbs->device), ibv_get_device_name(p->context->device)) != 0) return -EXDEV;
   return rdma_resolve_route(id, timeout_ms) ? failed() : 0;
 }
 

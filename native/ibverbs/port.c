@@ -165,10 +165,11 @@ static int post_sends(port *p, const int32_t **at, const int32_t *end, uint32_t 
   if (n > 0) {
     wrs[n - 1].next = NULL;
     const int32_t *first = *at;
+    errno = 0;
     int failed = q->dc ? dc_post(q, wrs, port_object(p, (uint32_t)first[C_HANDLE], KIND_AH), (uint32_t)first[C_PEER], (uint32_t)first[C_PEER_KEY])
                        : ibv_post_send(q->ib, wrs, &bad);
     posted = failed ? (bad ? (int)(bad - wrs) : 0) : n;
-    if (failed) error = failed < 0 ? -failed : failed;
+    if (failed) error = failed == -1 && errno ? errno : failed < 0 ? -failed : failed; /* libsiw says -1 */
   }
   q->send.tail += (uint32_t)posted;
   *taken += (uint32_t)posted;

@@ -21,10 +21,10 @@ const STEPS = [
 ];
 const SIW_STEPS = ['siw-send', 'siw-write', 'siw-read', 'siw-disconnect'];
 const COMMANDS = `
-siw
 run doctor 100 "$NODE" bin/verbena.js doctor
 run peer 200 "$NODE" dist/test/interop/ibverbs/peer.js "$OWN" "$HOST"
 run ranks 200 "$NODE" bin/verbena.js run --virtual-hosts 4x1 dist/test/interop/ibverbs/rank.js
+siw
 `;
 
 test("the ibverbs provider on the kernel's rdma_rxe and siw", { timeout: (LIMIT_S + 160) * 1000 }, async (t) => {

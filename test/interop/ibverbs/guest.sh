@@ -18,7 +18,8 @@ suite() { # name, seconds, file
   grep -E '^ +(not ok|ok .* # SKIP)|^ +error: ' /tmp/suite.tap | sed 's/^ */  | /'
   echo "SUITE $1 status=$status $(grep -E '^# (tests|pass|fail|skipped)' /tmp/suite.tap | tr -d '#\n') seconds=$((SECONDS - start))"
 }
-siw() {
+siw() { # takes the interface over from rxe: rdma-cm knows one device for an address
+  rdma link delete rxe0
   insmod "$ROOT/build/rxe/kernel/lib/modules/$(uname -r)/kernel/lib/libcrc32c.ko"
   insmod "$ROOT/build/rxe/siw/siw-$(uname -r).ko" && rdma link add siw0 type siw netdev eth0 && run siw 60 "$NODE" dist/test/interop/ibverbs/siw.js
 }

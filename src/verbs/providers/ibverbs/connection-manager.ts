@@ -56,7 +56,7 @@ const DEVICE_REMOVAL = 11;
 const REASON_TIMEOUT = 4;
 const REASON_NO_SERVICE = 8;
 
-const { ECONNREFUSED, EADDRINUSE, EADDRNOTAVAIL } = constants.errno;
+const { ECONNREFUSED, EADDRINUSE, EADDRNOTAVAIL, EXDEV } = constants.errno;
 const NOTHING: Uint8Array = new Uint8Array(0);
 /** Messages that are put together at a time; more come only from somebody who does not finish. */
 const MOST_PARTS = 1024;
@@ -418,6 +418,13 @@ export class ConnectionManager {
   }
 
   private check(errno: number): void {
+    if (errno === -EXDEV) {
+      const { name } = this.device.choice.device;
+      throw new VerbsError(
+        'VERBS_NO_DEVICE',
+        `rdma-cm reaches that address by another RDMA device than ${name}: open that one, or give each an interface of its own`,
+      );
+    }
     if (errno !== 0) throw systemError(errno, 'the connection failed');
   }
 
