@@ -136,20 +136,23 @@ describe('parameter servers', () => {
         constant: mode === 'async',
         tellSteps: true,
       };
-      let killedAt = 0;
+      const killedAt = SEED % 2;
       let longestMs = 0;
-      let last = 0;
-      const results = await play(4, job, {
-        heard: (rank, line, ranks) => {
-          if (rank !== 2 || !('step' in line)) return;
-          const now = performance.now();
-          if (last > 0) longestMs = Math.max(longestMs, now - last);
-          last = now;
-          if (line['step'] !== at) return;
-          killedAt = SEED % 2;
-          ranks[killedAt].kill('SIGKILL');
-        },
-      });
+      let results: RankResult[] = [];
+      // On a busy machine the kill may come after the last step: then it says nothing, and is tried again.
+      for (let attempt = 0; attempt < 4 && results[killedAt]?.end !== 'SIGKILL'; attempt++) {
+        let last = 0;
+        longestMs = 0;
+        results = await play(4, job, {
+          heard: (rank, line, ranks) => {
+            if (rank !== 2 || !('step' in line)) return;
+            const now = performance.now();
+            if (last > 0) longestMs = Math.max(longestMs, now - last);
+            last = now;
+            if (line['step'] === at) ranks[killedAt].kill('SIGKILL');
+          },
+        });
+      }
       ended(results, [killedAt]);
       assert.equal(results[killedAt].end, 'SIGKILL');
       const all = parametersOf(results, job);
