@@ -51,6 +51,11 @@ export function addonPath(): string {
 
 const optional = new Map<string, object>();
 
+/** Path of an addon that only some machines can have, compiled now if need be and not loaded. Throws as loadOptionalAddon. */
+export function prepareOptionalAddon(addon: OptionalAddon): string {
+  return process.env[`VERBENA_ADDON_${addon.name.toUpperCase()}`] || ensureAddon({ addon });
+}
+
 /**
  * Opens an addon that only some machines can have, once per thread; `VERBENA_ADDON_<NAME>` names a shared object to use as it is. Throws AddonError:
  * VERBENA_NO_LIBRARY names the packages to install.
@@ -59,7 +64,7 @@ export function loadOptionalAddon<T extends object>(addon: OptionalAddon): T {
   let exports = optional.get(addon.name);
   if (exports === undefined) {
     const holder = { exports: {} };
-    process.dlopen(holder, process.env[`VERBENA_ADDON_${addon.name.toUpperCase()}`] || ensureAddon({ addon }));
+    process.dlopen(holder, prepareOptionalAddon(addon));
     exports = holder.exports;
     optional.set(addon.name, exports);
   }

@@ -1,7 +1,7 @@
 /** What the addon for UCX exports, typed; native/ucx/addon.c is the other side. Pointers are numbers, negative numbers are a ucs_status_t. */
 
 import type { OptionalAddon } from '../../../native/build.js';
-import { loadOptionalAddon } from '../../../native/load.js';
+import { loadOptionalAddon, prepareOptionalAddon } from '../../../native/load.js';
 
 /** A pointer of C: a context, a worker, memory, a key. */
 export type Pointer = number;
@@ -53,7 +53,19 @@ export interface NativeWorker {
 
 const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-lucs'], packages: 'libucx-dev' };
 
-/** Opens the addon; the first call on a machine compiles it. Throws AddonError: VERBENA_NO_LIBRARY names the package to install. */
+/**
+ * What libucs reads when it is loaded, where the environment is silent. It would rewrite the code of mmap while other threads run it, and take the signals
+ * that V8 uses: in Node both can end the process.
+ */
+const SAFE_IN_NODE = { UCX_MEM_MMAP_HOOK_MODE: 'none', UCX_MEM_MALLOC_HOOKS: 'n', UCX_HANDLE_ERRORS: 'none' };
+
+/** Compiles the addon where that is still to be done, without loading UCX. Throws AddonError: VERBENA_NO_LIBRARY names the package to install. */
+export function prepareUcx(): void {
+  prepareOptionalAddon(UCX);
+}
+
+/** Opens the addon; the first call on a machine compiles it. Throws as prepareUcx. */
 export function loadUcx(): UcxAddon {
+  for (const [name, value] of Object.entries(SAFE_IN_NODE)) process.env[name] ??= value;
   return loadOptionalAddon<UcxAddon>(UCX);
 }

@@ -2,7 +2,7 @@
 
 import { VerbsError } from '../../errors.js';
 import type { Provider } from '../../open-device.js';
-import { loadUcx } from './addon.js';
+import { prepareUcx } from './addon.js';
 import { UcxDevice } from './device.js';
 
 /** Reads 'TLS=tcp;NET_DEVICES=eth0'. */
@@ -24,7 +24,7 @@ export const ucxProvider: Provider = {
   async unavailable() {
     if (process.platform !== 'linux') return `it needs Linux, and this is ${process.platform}.`;
     try {
-      loadUcx();
+      prepareUcx();
       return undefined;
     } catch (error) {
       return (error as Error).message;
