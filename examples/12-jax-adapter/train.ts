@@ -1,8 +1,8 @@
 /** One rank: a network in jax-js, trained together with the other ranks. */
 
 import { grad, type JsTree, numpy as np, random, tree } from '@jax-js/jax';
-import { distributed, type GradientTransformation } from '../../src/adapters/jax/index.js';
-import { init } from '../../src/launch/index.js';
+import { distributed, type GradientTransformation } from 'verbena/adapters/jax';
+import { init } from 'verbena/launch';
 
 const POINTS = 64;
 const HIDDEN = 16;

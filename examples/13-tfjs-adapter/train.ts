@@ -2,9 +2,9 @@
 
 import '@tensorflow/tfjs-backend-cpu';
 import { tensor2d, train, type Variable } from '@tensorflow/tfjs-core';
-import { layers, sequential } from '@tensorflow/tfjs-layers';
-import { distributed } from '../../src/adapters/tfjs/index.js';
-import { init } from '../../src/launch/index.js';
+import { initializers, layers, sequential } from '@tensorflow/tfjs-layers';
+import { distributed } from 'verbena/adapters/tfjs';
+import { init } from 'verbena/launch';
 
 const POINTS = 64;
 
@@ -12,8 +12,12 @@ const world = await init();
 const { rank, size } = world;
 const optimizer = await distributed(train.adam(0.02), world); // the one line: gradients are averaged over the ranks
 
+const kernelInitializer = initializers.glorotUniform({ seed: 1 + rank });
 const model = sequential({
-  layers: [layers.dense({ units: 16, activation: 'tanh', inputShape: [1] }), layers.dense({ units: 1 })],
+  layers: [
+    layers.dense({ units: 16, activation: 'tanh', inputShape: [1], kernelInitializer }),
+    layers.dense({ units: 1, kernelInitializer }),
+  ],
 });
 // Every rank drew its own weights; now all have those of rank 0.
 optimizer.broadcast(model.trainableWeights.map((weight) => weight.read() as unknown as Variable));
@@ -26,7 +30,7 @@ const y = tensor2d(
   own.map((one) => Math.sin(3 * one)),
   [own.length, 1],
 );
-const { history } = await model.fit(x, y, { epochs: 150, batchSize: own.length, verbose: 0 });
+const { history } = await model.fit(x, y, { epochs: 300, batchSize: own.length, verbose: 0 });
 
 const left = Number(history['loss'].at(-1));
 const [first] = model.getWeights();
