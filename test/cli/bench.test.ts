@@ -64,7 +64,7 @@ describe('verbena bench verbs', () => {
     ['write', 'latency', 'us', '--size', '7'],
     ['write', 'latency', 'us', '--mode', 'adaptive'],
     ['write', 'bandwidth', 'GB/s', '--size', '1M'],
-    ['read', 'bandwidth', 'GB/s', '--size', '1M', '--memory', 'private'],
+    ['read', 'bandwidth', 'GB/s', '--size', '32K', '--memory', 'private'],
     ['send', 'rate', 'msg/s'],
     ['send', 'latency', 'us', '--mode', 'event'],
     ['fetch-add', 'latency', 'us'],
