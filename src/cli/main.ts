@@ -5,6 +5,7 @@
  * every case; a failure is `{ "error": { "code", "message" } }`.
  */
 
+import { setMaxListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { parseArguments } from './arguments.js';
 import { type AnyCommand, type Command, type Context, isGroup, UsageError } from './command.js';
@@ -95,6 +96,7 @@ class Runner {
     const parsed = parseArguments(args, command.options, command.positionals);
     if (parsed.help) return this.#printHelp(command, path);
     const stop = new AbortController();
+    setMaxListeners(0, stop.signal); // every process listens
     const interrupt = (signal: NodeJS.Signals) => {
       if (stop.signal.aborted) process.exit(130);
       stop.abort(Object.assign(new Error('interrupted'), { code: signal }));

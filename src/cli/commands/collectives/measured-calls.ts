@@ -1,6 +1,7 @@
 /** Times of calls on this machine: starts the ranks, one process each, and waits for what they measured. */
 
 import { spawn } from 'node:child_process';
+import { setMaxListeners } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,6 +29,7 @@ export async function measureCalls(calls: readonly MeasuredCall[], options: Meas
   const directory = mkdtempSync(join(tmpdir(), 'verbena-measure-'));
   const cpus = allowedCpus();
   const stop = new AbortController(); // a rank that fails must not leave the others waiting for it
+  setMaxListeners(0, stop.signal); // every process listens
   const either = AbortSignal.any([signal, stop.signal]);
   try {
     const running = Array.from({ length: ranks }, (_, rank) => {

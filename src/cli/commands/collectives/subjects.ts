@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
@@ -101,6 +102,7 @@ export const gloo: Subject = {
   async round(task, signal) {
     const directory = mkdtempSync(join(tmpdir(), 'verbena-gloo-'));
     const stop = new AbortController(); // a rank that fails must not leave the others waiting for it
+    setMaxListeners(0, stop.signal); // every process listens
     const either = AbortSignal.any([signal, stop.signal]);
     try {
       const ranks = Array.from({ length: task.size }, (_, rank) => {
