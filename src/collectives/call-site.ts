@@ -4,7 +4,9 @@ import { fileURLToPath } from 'node:url';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
 
-const OWN_FOLDER = new URL('.', import.meta.url).href;
+const HERE = new URL('.', import.meta.url).href;
+/** This folder as stack frames name it: compiled, and as source maps show it. */
+const OWN_FOLDERS = [HERE, fileURLToPath(HERE), fileURLToPath(HERE).replace(/\/dist\/src\/collectives\/$/, '/src/collectives/')];
 /** Stack frames that are looked at: the collectives' own, and the caller's. */
 const FRAMES = 20;
 
@@ -20,7 +22,7 @@ export function traceHere(): Error {
 /** 'file:line:column' of the first frame outside the collectives; 'an unknown place' where there is none. */
 export function siteOf(trace: Error): string {
   for (const line of (trace.stack ?? '').split('\n').slice(1)) {
-    if (line.includes(OWN_FOLDER) || line.includes('node:')) continue;
+    if (line.includes('node:') || OWN_FOLDERS.some((folder) => line.includes(folder))) continue;
     const place = /\(?((?:file:\/\/)?[^\s()]+:\d+:\d+)\)?$/.exec(line)?.[1];
     if (place === undefined) continue;
     const [, file, at] = /^(.*?)(:\d+:\d+)$/.exec(place) ?? [];

@@ -108,6 +108,7 @@ class Picture {
     const height = this.#legend(bottom + 18) + 20;
     return [
       `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif">`,
+      `<title>${escaped(this.#title())}</title>`,
       `<rect width="${width}" height="${height}" fill="${PAPER}"/>`,
       ...this.#parts,
       '</svg>',
@@ -130,10 +131,14 @@ class Picture {
   }
 
   #header(width: number): void {
-    const { collective, algorithm } = this.#schedule;
-    this.#text(24, 34, this.#options.title ?? `${collective} : ${algorithm}`, { size: 20, weight: 600 });
+    this.#text(24, 34, this.#title(), { size: 20, weight: 600 });
     this.#text(24, 55, this.#summary(), { size: 13, fill: '#52606d' });
     this.#parts.push(`<line x1="24" x2="${width - 24}" y1="66" y2="66" stroke="${LINE}"/>`);
+  }
+
+  #title(): string {
+    const { collective, algorithm } = this.#schedule;
+    return this.#options.title ?? `${collective} : ${algorithm}`;
   }
 
   #summary(): string {

@@ -35,11 +35,13 @@ export function drawPlan({ stages, shuffle, ranks }: PlanExplanation): string {
     y += Math.max(...row.map(heightOf)) + 60;
   }
   const width = GAP + Math.max(...rows.map(({ length }) => length)) * (WIDTH + GAP);
+  const title = `${stages.length} stages on ${ranks} ranks, shuffle ${escaped(shuffle.name)}`;
   const out: string[] = [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${y}" viewBox="0 0 ${width} ${y}" font-family="system-ui, sans-serif" font-size="13">`,
+    `<title>${title}</title>`,
     '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#567"/></marker></defs>',
     `<rect width="${width}" height="${y}" fill="#fff"/>`,
-    `<text x="${GAP}" y="28" font-weight="600">${stages.length} stages on ${ranks} ranks, shuffle ${escaped(shuffle.name)}</text>`,
+    `<text x="${GAP}" y="28" font-weight="600">${title}</text>`,
   ];
   for (const stage of stages) {
     const to = at.get(stage.id) as { x: number; y: number; height: number };
