@@ -23,7 +23,7 @@ export const failingCases: Readonly<Record<string, Case>> = {
         error.message,
         new RegExp(`^rank ${comm.rank} called allreduce\\(${own} x f32, sum.*rank \\d called allreduce\\(${other} x`),
       );
-      assert.equal(error.message.split(/failing\.js:\d+:\d+/).length, 3, `two places: ${error.message}`);
+      assert.equal(error.message.split(/failing\.[jt]s:\d+:\d+/).length, 3, `two places: ${error.message}`);
       const kinds = await failure(async () =>
         comm.rank === 0 ? comm.broadcast(new Int32Array(9000)) : comm.allreduce(new Int32Array(9000)),
       );
