@@ -1,5 +1,5 @@
 /**
- * Makes the waiting calls of a worker visible to stall reports: `send` and `recv` enter the registry while they wait. The synchronous forms do not wait, so
+ * Makes the waiting calls of a worker visible to stall reports: `send`, `recv` and an endpoint's `ready` enter the registry while they wait. The synchronous forms do not wait, so
  * they are left alone; code that polls them in a loop registers by itself.
  */
 
@@ -34,4 +34,19 @@ export function observeWaits(worker: Worker, waits: WaitRegistry, rankOf: (endpo
     }
   };
   return worker;
+}
+
+/** The same for the wait until an endpoint to a rank is connected. */
+export function observeReady(endpoint: Endpoint, waits: WaitRegistry, rank: number): Endpoint {
+  const connecting = waits.site('connect');
+  const { ready } = endpoint;
+  endpoint.ready = async (options) => {
+    const slot = waits.enter(connecting, rank, 0);
+    try {
+      await ready.call(endpoint, options);
+    } finally {
+      waits.leave(slot);
+    }
+  };
+  return endpoint;
 }

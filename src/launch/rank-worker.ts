@@ -10,7 +10,7 @@ import type { Context, Endpoint, Worker } from '../messaging/index.js';
 import { LaunchError } from './errors.js';
 import type { Liveness } from './liveness.js';
 import type { Member } from './member.js';
-import { observeWaits } from './observed-worker.js';
+import { observeReady, observeWaits } from './observed-worker.js';
 import { type Availability, deviceFor, selectProviders } from './selector.js';
 import type { TcpStore } from './store/tcp-store.js';
 
@@ -98,7 +98,8 @@ export class RankWorker {
         reject(this.#liveness.errorOf(rank));
       });
     });
-    const endpoint = worker.connect(await Promise.race([this.#store.wait(addressKey(rank)), lost]));
+    const address = await Promise.race([this.#store.wait(addressKey(rank)), lost]);
+    const endpoint = observeReady(worker.connect(address), this.#liveness.waits, rank);
     this.#ranks.set(endpoint, rank);
     return endpoint;
   }
