@@ -8,7 +8,7 @@ import { delimiter, join } from 'node:path';
 
 /** Whether `command` is an executable on PATH. */
 export function hasCommand(command) {
-  return (process.env.PATH ?? '').split(delimiter).some((dir) => {
+  return `${process.env.PATH ?? ''}:/usr/sbin`.split(delimiter).some((dir) => {
     try {
       accessSync(join(dir, command), constants.X_OK);
       return true;
@@ -49,11 +49,20 @@ export function ensureLibrary(name, packages) {
  * Returns the commands that are still missing, after naming them on stderr.
  */
 export function ensureCommands(packages) {
-  const missing = Object.keys(packages).filter((command) => !hasCommand(command));
+  return ensure(packages, hasCommand);
+}
+
+/** The same for files, by their absolute paths. */
+export function ensureFiles(packages) {
+  return ensure(packages, existsSync);
+}
+
+function ensure(packages, isThere) {
+  const missing = Object.keys(packages).filter((name) => !isThere(name));
   if (missing.length === 0) return [];
-  const names = missing.flatMap((command) => packages[command].split(' '));
+  const names = missing.flatMap((name) => packages[name].split(' '));
   if (canInstall()) install(names);
-  const left = missing.filter((command) => !hasCommand(command));
+  const left = missing.filter((name) => !isThere(name));
   if (left.length > 0) {
     process.stderr.write(
       `${left.join(', ')} missing: tests that need it are skipped or fail; apt-get install ${names.join(' ')}\n`,

@@ -16,7 +16,7 @@ for command in $PROGRAM busybox depmod cpio xz ip nft cc rdma ibv_rc_pingpong rp
 if [ -n "$MISSING" ]; then
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq >&2
-  apt-get install -y -qq --no-install-recommends $QEMU busybox-static kmod cpio xz-utils iproute2 nftables gcc libc6-dev libibverbs-dev rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest >&2
+  apt-get install -y -qq --no-install-recommends $QEMU busybox-static kmod cpio xz-utils iproute2 nftables gcc libc6-dev libibverbs-dev librdmacm-dev rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest >&2
 fi
 KERNEL=$(ls "$LAB/kernel/boot" 2>/dev/null | sed -n 's/^vmlinuz-//p' | head -1)
 if [ -z "$KERNEL" ]; then
