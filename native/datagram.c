@@ -287,6 +287,7 @@ int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count,
                                              .msg_iovlen = (size_t)n};
     if (n > 1) {
       uint16_t segment = (uint16_t)(w[0] + ICRC_BYTES);
+      memset(&control[used], 0, sizeof control[used]); /* the kernel reads the padding too */
       control[used].header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof segment), .cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT};
       memcpy(CMSG_DATA(&control[used].header), &segment, sizeof segment);
       messages[used].msg_hdr.msg_control = &control[used];

@@ -1,6 +1,8 @@
 /** The C sources of native/ that test programs are linked with. */
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { basename, join } from 'node:path';
 import { root } from './setup.mjs';
 
 const native = join(root, 'native');
@@ -30,4 +32,13 @@ export function nativeSources() {
   return cFiles(native)
     .filter((name) => !isDoorway(name))
     .map((name) => join(native, name));
+}
+
+/** Compiles these sources side by side into `directory`. `command`: the compiler with its flags. Returns the object files, or undefined when one failed. */
+export function compileObjects(command, directory) {
+  mkdirSync(directory, { recursive: true });
+  const pairs = nativeSources().map((source) => [join(directory, `${basename(source, '.c')}.o`), source]);
+  const args = ['-0', '-n', '2', '-P', String(availableParallelism()), ...command, '-c', '-o'];
+  const { status } = spawnSync('xargs', args, { input: pairs.flat().join('\0'), stdio: ['pipe', 'inherit', 'inherit'] });
+  return status === 0 ? pairs.map(([object]) => object) : undefined;
 }

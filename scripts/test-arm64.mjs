@@ -10,7 +10,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { cFiles, nativeSources } from './native-sources.mjs';
+import { cFiles, compileObjects } from './native-sources.mjs';
 import { root, setup } from './setup.mjs';
 import { ensureCommands } from './system-packages.mjs';
 
@@ -61,12 +61,14 @@ const missing = ensureCommands({ [CC]: 'gcc-aarch64-linux-gnu libc6-dev-arm64-cr
 if (missing.length > 0) process.exit(1);
 const out = mkdtempSync(join(tmpdir(), 'verbena-arm64-'));
 try {
-  for (const program of cFiles(join(native, 'tests'))) {
+  const command = [CC, '-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-O2', '-I', native];
+  const objects = compileObjects(command, out);
+  if (objects === undefined) failed.push('compile native/ for arm64');
+  for (const program of objects === undefined ? [] : cFiles(join(native, 'tests'))) {
     const name = basename(program, '.c');
     const binary = join(out, name);
-    const flags = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-O2', '-I', native, '-o', binary];
-    const inputs = [join(native, 'tests', program), ...nativeSources(), '-lm', '-ldl', '-lrt'];
-    if (!run(`compile ${name} for arm64`, CC, [...flags, ...inputs])) continue;
+    const inputs = [join(native, 'tests', program), ...objects, '-lm', '-ldl', '-lrt'];
+    if (!run(`compile ${name} for arm64`, CC, [...command.slice(1), '-o', binary, ...inputs])) continue;
     if (NOT_EMULATED[name]) console.log(`== ${name} on arm64: not run, qemu's user mode: ${NOT_EMULATED[name]}`);
     else run(`${name} on arm64`, 'qemu-aarch64', ['-L', SYSTEM_ROOT, binary]);
   }

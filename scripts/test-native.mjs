@@ -14,7 +14,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { cFiles, nativeSources } from './native-sources.mjs';
+import { cFiles, compileObjects } from './native-sources.mjs';
 import { root, setup } from './setup.mjs';
 import { ensureCommands } from './system-packages.mjs';
 import { runTests, testFiles } from './test-files.mjs';
@@ -46,19 +46,22 @@ function run(title, command, args, env = {}) {
 }
 
 function testPrograms(out) {
-  const sources = nativeSources();
   const programs = cFiles(join(native, 'tests'));
-  if (programs.length === 0) console.log('no native test programs yet (native/tests/ is empty)');
   for (const [kind, flags] of [
     ['sanitizers', SANITIZED],
     ['valgrind', []],
   ]) {
+    const command = [...CC, ...PLAIN, ...flags, '-I', native];
+    const objects = compileObjects(command, join(out, kind));
+    if (objects === undefined) {
+      failed.push(`compile native/ for ${kind}`);
+      continue;
+    }
     for (const program of programs) {
       const name = basename(program, '.c');
       const binary = join(out, `${name}-${kind}`);
-      const inputs = [join(native, 'tests', program), ...sources, '-lm', '-ldl', '-lrt'];
-      const args = [...CC.slice(1), ...PLAIN, ...flags, '-I', native, '-o', binary, ...inputs];
-      if (!run(`compile ${name} for ${kind}`, CC[0], args)) continue;
+      const inputs = [join(native, 'tests', program), ...objects, '-lm', '-ldl', '-lrt'];
+      if (!run(`compile ${name} for ${kind}`, command[0], [...command.slice(1), '-o', binary, ...inputs])) continue;
       if (kind === 'valgrind') run(`${name} under valgrind`, 'valgrind', [...VALGRIND, binary]);
       else run(`${name} under sanitizers`, binary, [], { UBSAN_OPTIONS: 'print_stacktrace=1' });
     }
