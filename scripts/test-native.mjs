@@ -23,8 +23,10 @@ const CC = (process.env.CC || 'cc').split(/\s+/);
 const PLAIN = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-g', '-O1'];
 const SANITIZED = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-fno-omit-frame-pointer'];
 const VALGRIND = ['--quiet', '--error-exitcode=1', '--leak-check=full', '--show-leak-kinds=definite,indirect'];
-/** Folders whose unit tests go through the addon. The tests of the build itself compile addons of their own. */
+/** Folders whose unit tests go through the addon. */
 const ADDON_TESTS = ['src/native', 'src/observe', 'src/launch', 'src/verbs', 'src/nn'];
+/** The tests of the build itself compile addons of their own; a training takes minutes with sanitizers. */
+const LEFT_OUT = /\/(build|build-lock|train-loop)\.test\.js$/;
 const CONFORMANCE = 'conformance-shm';
 
 const native = join(root, 'native');
@@ -81,7 +83,7 @@ async function sanitizedAddon(out) {
     ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1:allow_user_segv_handler=1:allocator_may_return_null=1',
     UBSAN_OPTIONS: 'print_stacktrace=1',
   });
-  const units = testFiles(ADDON_TESTS).filter((file) => !/\/build(-lock)?\.test\.js$/.test(file));
+  const units = testFiles(ADDON_TESTS).filter((file) => !LEFT_OUT.test(file));
   const files = [...units, ...testFiles(['test'], CONFORMANCE)];
   if (!runTests('Tests with the sanitized addon', files, { concurrency: 1, timeoutMs: 300_000 })) failed.push('tests in Node');
 }
