@@ -33,6 +33,9 @@ export interface Route {
   readonly target: string;
 }
 
+/** How often the rings are looked at again for the last messages of a peer that has ended. */
+const LAST_TURNS = 64;
+
 /** Rings of an endpoint that was closed while the peer could still write. */
 interface Retired {
   readonly port: Port;
@@ -254,9 +257,15 @@ export class WireUp {
     port.endpoints++;
     lane.postReceives(this.#receives(port));
     void connection.closed.then((reason) => {
-      // It closed the connection after its last store, or it is dead.
-      if (lane.alive && index === 0) endpoint.peerIsDone = true;
-      this.#worker.endings.laneClosed(endpoint, lane, reason);
+      // It closed the connection after its last store, or it is dead: what it sent before stands in the ring and counts.
+      try {
+        if (lane.alive && index === 0) {
+          endpoint.peerIsDone = true;
+          for (let turn = 0; turn < LAST_TURNS && this.#worker.poller.poll() > 0; turn++);
+        }
+      } finally {
+        this.#worker.endings.laneClosed(endpoint, lane, reason);
+      }
     });
     return lane;
   }
