@@ -1,9 +1,7 @@
 /** Communicators of the ranks of `init()`. */
 
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
 import { availableParallelism, loadavg } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { jobTest } from '../launch/job.js';
 
@@ -51,8 +49,6 @@ for (const [where, words] of [
       const [killed] = job.heard<{ at: number }>('killed');
       const limitMs = loadavg()[0] > 3 * availableParallelism() ? 10_000 : 1000;
       for (const { at } of heard) assert.ok(at - killed.at < limitMs, `noticed after ${at - killed.at} ms`);
-      // Where roce keeps names: those of a killed process stay until somebody looks for them.
-      rmSync(join(stage.directory, `verbena-roce-${process.getuid?.()}`), { recursive: true, force: true });
     },
   );
 }

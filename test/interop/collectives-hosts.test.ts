@@ -5,8 +5,6 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Running, Stage, VERBENA } from '../launch/job.js';
@@ -65,8 +63,6 @@ async function onTwoHosts(
       <T>(type: string) => hosts.flatMap((host) => host.heard<T>(type)),
       () => hosts.map(({ stdout, stderr }) => stdout + stderr).join('\n'),
     );
-    // Where roce keeps names: those of a killed process stay until somebody looks for them.
-    rmSync(join(stage.directory, `verbena-roce-${process.getuid?.()}`), { recursive: true, force: true });
     await stage.assertNothingLeft(5000);
   } finally {
     await stage.abandon();

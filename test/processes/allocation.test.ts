@@ -14,6 +14,6 @@ processTest('prepared posts and polls take no heap', async (hand) => {
   );
   // One number on the heap would be 12 or 16 bytes.
   for (const [name, bytes] of Object.entries(taken))
-    assert.ok(bytes < 6, `${name} takes ${bytes.toFixed(1)} bytes per operation`);
+    assert.ok(bytes < 2, `${name} takes ${bytes.toFixed(1)} bytes per operation`);
   await loops.exited;
 });

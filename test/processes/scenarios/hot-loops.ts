@@ -39,7 +39,7 @@ function bytesPerOperation(act: (count: number) => void): number {
   const count = 200_000;
   for (let i = 0; i < 5; i++) act(count);
   let least = Number.POSITIVE_INFINITY;
-  for (let round = 0; round < 8 && least >= 1; round++) {
+  for (let round = 0; round < 20 && least >= 1; round++) {
     (globalThis as unknown as { gc(): void }).gc();
     act(1000);
     const before = process.memoryUsage().heapUsed;

@@ -1,12 +1,13 @@
 /**
  * Names of listeners on this host: one small file each in a directory of this user, so that a program connects by name without knowing
- * address and port. A file of a process that is gone counts as none. Peers on other hosts are named with their address.
+ * address and port. A file of a process that is gone counts as none, and
+ * whoever takes a name out takes such files with it. Peers on other hosts are named with their address.
  *
  *     <tmp>/verbena-roce-<uid>/<hash of the name>      { name, pid, startTime, gid, port }
  */
 
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Addon } from '../../../native/addon.js';
@@ -56,21 +57,32 @@ export class Directory {
   find(name: string): AddressVector | undefined {
     try {
       const entry = JSON.parse(readFileSync(this.fileOf(name), 'utf8')) as Entry;
-      const isAlive = this.addon.processStat(entry.pid)?.[0] === entry.startTime;
-      return entry.name === name && isAlive ? entry.av : undefined;
+      return entry.name === name && this.isAlive(entry) ? entry.av : undefined;
     } catch {
       return undefined;
     }
   }
 
-  /** Takes a name out, and the folder with the last one, so that nothing is left behind. */
+  /** Takes a name out, those of processes that were killed, and the folder with the last one, so that nothing is left behind. */
   remove(name: string): void {
     rmSync(this.fileOf(name), { force: true });
     try {
+      for (const file of readdirSync(this.folder)) this.removeStale(join(this.folder, file));
       rmdirSync(this.folder);
     } catch {
       // other names are in it, or it is gone
     }
+  }
+
+  private isAlive({ pid, startTime }: Entry): boolean {
+    return this.addon.processStat(pid)?.[0] === startTime;
+  }
+
+  /** A file that cannot be read is being written, or is gone. */
+  private removeStale(file: string): void {
+    try {
+      if (!this.isAlive(JSON.parse(readFileSync(file, 'utf8')) as Entry)) rmSync(file, { force: true });
+    } catch {}
   }
 
   /** Makes the folder where it is missing. */
