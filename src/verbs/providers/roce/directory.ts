@@ -3,11 +3,11 @@
  * address and port. A file of a process that is gone counts as none, and
  * whoever takes a name out takes such files with it. Peers on other hosts are named with their address.
  *
- *     <tmp>/verbena-roce-<uid>/<hash of the name>      { name, pid, startTime, gid, port }
+ *     <tmp>/verbena-roce-<uid>/<hash of the name>      { name, pid, startTime, pidNamespace, av }
  */
 
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Addon } from '../../../native/addon.js';
@@ -18,11 +18,15 @@ interface Entry {
   readonly name: string;
   readonly pid: number;
   readonly startTime: number;
+  /** Where the pid means something: a container that shares the folder has others. */
+  readonly pidNamespace: string;
   readonly av: AddressVector;
 }
 
 /** Tries to enter a name: a stale file, or a folder that goes away meanwhile, costs one each. */
 const MOST_TRIES = 8;
+
+const PID_NAMESPACE = readlinkSync('/proc/self/ns/pid');
 
 export class Directory {
   private readonly addon: Addon;
@@ -36,7 +40,7 @@ export class Directory {
   /** Enters a name. Throws VERBS_BUSY when a living process has it, VERBS_SYSTEM when the directory is not this user's. */
   add(name: string, av: AddressVector): void {
     const [startTime] = this.addon.processStat(process.pid) ?? [0];
-    const entry: Entry = { name, pid: process.pid, startTime, av };
+    const entry: Entry = { name, pid: process.pid, startTime, pidNamespace: PID_NAMESPACE, av };
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       try {
         this.open();
@@ -81,7 +85,8 @@ export class Directory {
   /** A file that cannot be read is being written, or is gone. */
   private removeStale(file: string): void {
     try {
-      if (!this.isAlive(JSON.parse(readFileSync(file, 'utf8')) as Entry)) rmSync(file, { force: true });
+      const entry = JSON.parse(readFileSync(file, 'utf8')) as Entry;
+      if (entry.pidNamespace === PID_NAMESPACE && !this.isAlive(entry)) rmSync(file, { force: true });
     } catch {}
   }
 
