@@ -222,12 +222,11 @@ export const dynamicConnections: Chapter = {
       async (stage) => {
         const { a, b } = stage;
         const dci = a.qp({ type: 'DCI' });
-        const impatient = { timeout: 8, retryCnt: 1, rnrRetry: 1 };
-        await dci.connect(undefined, impatient);
+        await dci.connect(undefined, { rnrRetry: 1 });
         const { destination, dct } = await target(stage, b, 3);
         dci.postSend({ opcode: 'SEND', ...destination, id: 1 });
         assert.equal((await a.inbox.fail('RNR_RETRY_EXC_ERR')).id, 1);
-        await dci.connect(undefined, impatient);
+        await dci.connect(undefined, { timeout: 8, retryCnt: 1 });
         dct.close();
         dci.postSend({ opcode: 'SEND', ...destination, id: 2 });
         assert.equal((await a.inbox.fail('RETRY_EXC_ERR')).id, 2);
