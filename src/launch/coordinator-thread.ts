@@ -45,11 +45,11 @@ function log(line: string): void {
 async function serve(input: CoordinatorThreadInput): Promise<void> {
   const secret = input.secret ?? makeSecret();
   const coordinator = await Coordinator.listen({ ...input, secret, log });
-  const meeting = input.job === undefined ? undefined : await openMeeting(input.job, { port: coordinator.port, secret });
+  const closeMeeting = input.job === undefined ? undefined : openMeeting(input.job, { port: coordinator.port, secret });
   parentPort?.postMessage({ port: coordinator.port, secret } satisfies CoordinatorThreadMessage);
   parentPort?.once('message', async () => {
     await coordinator.quiet(0, input.finishMs);
-    meeting?.close();
+    closeMeeting?.();
     coordinator.close();
     parentPort?.postMessage({ finished: true } satisfies CoordinatorThreadMessage);
     parentPort?.close();

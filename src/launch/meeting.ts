@@ -1,30 +1,20 @@
 /**
- * How ranks of one host find their coordinator when the launcher names no address: a unix socket in the abstract namespace, named after the job.
- *
- * Rank 0 listens there and hands the store's port and secret to processes of the same user (the kernel says who is at the other end). An abstract
- * name has no file, so nothing is left behind; the secret is made anew for the job and never leaves the two processes.
+ * How ranks of one host find their coordinator when the launcher names no address: rank 0 announces the store's port and secret under the name of the
+ * job to processes of the same user. Nothing of it has a file; the secret is made anew for the job and never leaves the two processes.
  */
 
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { connect, createServer, type Server, type Socket } from 'node:net';
-import { loadAddon } from '../native/load.js';
+import { announce, inquire, type Withdraw } from '../native/announcement.js';
 import { LaunchError } from './errors.js';
+
+const KIND = 'job';
+/** For one try, ms. */
+const ANSWER_MS = 2000;
 
 /** What rank 0 hands out. */
 export interface Invitation {
   readonly port: number;
   readonly secret: string;
-}
-
-function pathOf(job: string): string {
-  const digest = createHash('sha256').update(job).digest('hex').slice(0, 32);
-  return `\0verbena-${process.getuid?.() ?? 0}-job-${digest}`;
-}
-
-function peerOf(socket: Socket): number {
-  const { fd } = (socket as unknown as { _handle?: { fd?: number } })._handle ?? {};
-  return fd === undefined || fd < 0 ? -1 : loadAddon().peerUid(fd);
 }
 
 /**
@@ -49,47 +39,15 @@ export function jobOfAncestor(rankVariable: string, launcher: string): string {
 }
 
 /** Rank 0's side: hands the invitation to whoever of this user asks. @throws LAUNCH_DUPLICATE_RANK when somebody does so already. */
-export async function openMeeting(job: string, invitation: Invitation): Promise<Server> {
-  const uid = process.getuid?.() ?? 0;
-  const server = createServer((socket) => {
-    socket.on('error', () => {});
-    if (peerOf(socket) === uid) socket.end(`${JSON.stringify(invitation)}\n`);
-    else socket.destroy();
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      reject(
-        error.code === 'EADDRINUSE'
-          ? new LaunchError(
-              'LAUNCH_DUPLICATE_RANK',
-              `another process of this user is rank 0 of the same job (${job}): two processes were told that they are rank 0, or the rank 0 of an ` +
-                'earlier start still runs. Give every process its own rank, or end the other one.',
-              { rank: 0 },
-            )
-          : error,
-      );
-    });
-    server.listen(pathOf(job), resolve);
-  });
-  return server;
-}
-
-function ask(path: string): Promise<Invitation> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path);
-    let text = '';
-    socket.once('connect', () => {
-      if (peerOf(socket) !== (process.getuid?.() ?? 0)) socket.destroy(new Error('the other end belongs to another user'));
-    });
-    socket.on('data', (chunk) => {
-      text += chunk;
-    });
-    socket.on('error', reject);
-    socket.on('close', () => {
-      if (text.endsWith('\n')) resolve(JSON.parse(text) as Invitation);
-      else reject(new Error('the meeting ended early'));
-    });
-  });
+export function openMeeting(job: string, invitation: Invitation): Withdraw {
+  const close = announce(KIND, job, JSON.stringify(invitation));
+  if (close) return close;
+  throw new LaunchError(
+    'LAUNCH_DUPLICATE_RANK',
+    `another process of this user is rank 0 of the same job (${job}): two processes were told that they are rank 0, or the rank 0 of an ` +
+      'earlier start still runs. Give every process its own rank, or end the other one.',
+    { rank: 0 },
+  );
 }
 
 /** The other ranks' side. @throws LAUNCH_TIMEOUT when rank 0 does not come. */
@@ -97,7 +55,7 @@ export async function attendMeeting(job: string, timeoutMs: number): Promise<Inv
   const deadline = performance.now() + timeoutMs;
   for (let delay = 10; ; delay = Math.min(delay * 1.5, 200)) {
     try {
-      return await ask(pathOf(job));
+      return JSON.parse(await inquire(KIND, job, ANSWER_MS)) as Invitation;
     } catch (error) {
       if (performance.now() + delay > deadline) {
         throw new LaunchError(

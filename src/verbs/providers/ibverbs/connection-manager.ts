@@ -12,9 +12,7 @@
  * refuses; the last one is the request that counts (private-data.ts).
  */
 
-import { constants, tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Addon } from '../../../native/addon.js';
+import { constants } from 'node:os';
 import type { Connection, ConnectionRequest, ConnectOptions, Listener } from '../../connection.js';
 import { VerbsError } from '../../errors.js';
 import { systemError } from '../../system-error.js';
@@ -196,10 +194,10 @@ export class ConnectionManager {
   /** Private data that came ahead of its request, by sender's number. */
   private readonly parts = new Map<number, Uint8Array>();
 
-  constructor(device: IbverbsDevice, addon: Addon, ip: string | undefined) {
+  constructor(device: IbverbsDevice, ip: string | undefined) {
     this.device = device;
     this.ip = ip;
-    this.directory = new Directory(addon, join(tmpdir(), `verbena-ibverbs-${process.getuid?.() ?? 0}`));
+    this.directory = new Directory('ibverbs');
   }
 
   private get ownIp(): string {
@@ -215,9 +213,6 @@ export class ConnectionManager {
     checkName(name);
     const { device, ownIp } = this;
     const port = isPort(name) ? Number(name) : 0;
-    if (this.directory.find(name) !== undefined) {
-      throw new VerbsError('VERBS_BUSY', `somebody listens under '${name}' already`);
-    }
     const made = device.addon.cmListen(device.handle, ownIp, port);
     if (typeof made === 'number') {
       if (made === -EADDRINUSE) throw new VerbsError('VERBS_BUSY', `port ${port} of ${ownIp} is taken: listen at another`);
@@ -242,15 +237,15 @@ export class ConnectionManager {
     this.destroy(listener.id);
   }
 
-  connect(name: string, qp: IbverbsQueuePair, options: ConnectOptions): Promise<Connection> {
+  async connect(name: string, qp: IbverbsQueuePair, options: ConnectOptions): Promise<Connection> {
     checkName(name);
     const { device, ownIp } = this;
     const { end, service } = parseTarget(name);
     const isRaw = isPort(service);
     const frames = requestFrames(options.privateData ?? NOTHING, isRaw);
-    const there = end ?? this.find(name);
-    const port = isRaw ? Number(service) : there.port;
     const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+    const there = end ?? endOf(await this.directory.find(name, timeoutMs));
+    const port = isRaw ? Number(service) : there.port;
     if (qp.type !== 'RC') {
       throw new VerbsError('VERBS_UNSUPPORTED', `rdma-cm connects RC queue pairs: exchange address() for ${qp.type}`);
     }
@@ -268,15 +263,6 @@ export class ConnectionManager {
         if (this.pending.delete(pending.id)) this.destroy(pending.id);
       };
     });
-  }
-
-  private find(name: string): { address: Uint8Array; port: number } {
-    const av = this.directory.find(name);
-    if (av !== undefined) return endOf(av);
-    throw new VerbsError(
-      'VERBS_NO_DEVICE',
-      `nobody on this host listens under '${name}': start the listener first, or give its listener.target`,
-    );
   }
 
   /** What both sides tell about their queue pair. */

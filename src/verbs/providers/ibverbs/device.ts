@@ -323,7 +323,7 @@ export class IbverbsDevice implements Device {
   }
 
   private get connections(): ConnectionManager {
-    this.manager ??= new ConnectionManager(this, this.door.addon, addressOf(this.choice));
+    this.manager ??= new ConnectionManager(this, addressOf(this.choice));
     return this.manager;
   }
 

@@ -151,7 +151,7 @@ export class ConnectionManager {
 
   constructor(device: RoceDevice) {
     this.device = device;
-    this.directory = new Directory(device.door.addon);
+    this.directory = new Directory('roce');
   }
 
   listen(name: string): RoceListener {
@@ -171,15 +171,15 @@ export class ConnectionManager {
     this.device.call({ kind: 'unlisten', serviceId: listener.serviceId });
   }
 
-  connect(name: string, qp: RoceQueuePair, options: ConnectOptions): Promise<Connection> {
+  async connect(name: string, qp: RoceQueuePair, options: ConnectOptions): Promise<Connection> {
     checkName(name);
     const { device } = this;
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
     const target = parseTarget(name);
-    const there = target.end ?? this.find(name);
+    const there = target.end ?? endOf(await this.directory.find(name, timeoutMs));
     const serviceId = serviceOf(target.service);
     const self: End = { address: device.address, port: device.port };
     const privateData = requestData(serviceId, options.privateData ?? new Uint8Array(0), self, there);
-    const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
     return device.wait<Connection>({ timeoutMs, signal }, `'${name}' did not answer`, (waiter) => {
       const own = qp.address();
       const id = device.call({
@@ -223,17 +223,6 @@ export class ConnectionManager {
         if (this.pending.delete(id)) this.tell(id);
       };
     });
-  }
-
-  private find(name: string): End {
-    const av = this.directory.find(name);
-    if (av === undefined) {
-      throw new VerbsError(
-        'VERBS_NO_DEVICE',
-        `nobody on this host listens under '${name}': start the listener first, or name a host: 'address/${name}'`,
-      );
-    }
-    return endOf(av);
   }
 
   async accept(request: RoceRequest, qp: RoceQueuePair, options: ConnectOptions): Promise<Connection> {

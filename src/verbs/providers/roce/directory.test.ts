@@ -1,40 +1,42 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
-import { loadAddon } from '../../../native/load.js';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, it } from 'node:test';
 import { VerbsError } from '../../errors.js';
 import { Directory } from './directory.js';
 
-describe('names of listeners', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'verbena-directory-'));
-  const directory = new Directory(loadAddon(), join(folder, 'names'));
-  const av = { gid: '::ffff:127.0.0.1', port: 5000 };
-  after(() => rmSync(folder, { recursive: true }));
+const code = (wanted: string) => (error: unknown) => VerbsError.is(error) && error.code === wanted;
 
-  it('are found until they are removed, and taken once', () => {
-    directory.add('a/b c', av);
-    assert.deepEqual(directory.find('a/b c'), av);
-    assert.throws(
-      () => directory.add('a/b c', av),
-      (error) => VerbsError.is(error) && error.code === 'VERBS_BUSY',
-    );
-    assert.equal(directory.find('a'), undefined);
-    directory.remove('a/b c');
-    assert.equal(directory.find('a/b c'), undefined);
-    directory.add('a/b c', av);
-    directory.remove('a/b c');
+describe('names of listeners', () => {
+  const directory = new Directory('test');
+  const name = `a/b c ${process.pid}`;
+  const av = { gid: '::ffff:127.0.0.1', port: 5000 };
+
+  it('are found until they are removed, and taken once', async () => {
+    directory.add(name, av);
+    assert.deepEqual(await directory.find(name, 5000), av);
+    assert.throws(() => new Directory('test').add(name, av), code('VERBS_BUSY'));
+    await assert.rejects(new Directory('other').find(name, 5000), code('VERBS_NO_DEVICE'));
+    await assert.rejects(directory.find('a', 5000), code('VERBS_NO_DEVICE'));
+    directory.remove(name);
+    await assert.rejects(directory.find(name, 5000), code('VERBS_NO_DEVICE'));
+    directory.add(name, av);
+    directory.remove(name);
   });
 
-  it('of a process that is gone are free', () => {
-    directory.add('ghost', av);
-    const [file] = readdirSync(join(folder, 'names')).map((name) => join(folder, 'names', name));
-    const entry = JSON.parse(readFileSync(file, 'utf8')) as { startTime: number };
-    writeFileSync(file, JSON.stringify({ ...entry, startTime: entry.startTime + 1 }));
-    assert.equal(directory.find('ghost'), undefined);
-    directory.add('ghost', av);
-    assert.deepEqual(directory.find('ghost'), av);
-    directory.remove('ghost');
+  it('of a killed process are free', async () => {
+    const script = `
+      const { Directory } = await import(${JSON.stringify(new URL('./directory.js', import.meta.url).href)});
+      new Directory('test').add(${JSON.stringify(name)}, ${JSON.stringify(av)});
+      console.log('added');
+      setInterval(() => {}, 1000);`;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+    await once(child.stdout, 'data');
+    assert.deepEqual(await directory.find(name, 5000), av);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await assert.rejects(directory.find(name, 5000), code('VERBS_NO_DEVICE'));
+    directory.add(name, av);
+    directory.remove(name);
   });
 });

@@ -3,9 +3,6 @@
  * `listener.target` names a port where any host can ask for it.
  */
 
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Addon } from '../../../native/addon.js';
 import {
   type Connection,
   type ConnectionRequest,
@@ -176,9 +173,9 @@ export class ConnectionManager {
   private server: Promise<AddressServer> | undefined;
   private lastId = 0;
 
-  constructor(device: UcxDevice, addon: Addon) {
+  constructor(device: UcxDevice) {
     this.device = device;
-    this.directory = new Directory(addon, join(tmpdir(), `verbena-ucx-${process.getuid?.() ?? 0}`));
+    this.directory = new Directory('ucx');
   }
 
   async listen(name: string): Promise<UcxListener> {
@@ -200,9 +197,9 @@ export class ConnectionManager {
   async connect(name: string, qp: UcxQueuePair, options: ConnectOptions): Promise<Connection> {
     const { device } = this;
     options.signal?.throwIfAborted();
-    const { target, service } = await this.find(name);
-    const data = encoded(options.privateData);
     const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+    const { target, service } = await this.find(name, timeoutMs);
+    const data = encoded(options.privateData);
     return device.wait<Connection>({ timeoutMs, signal }, `'${service}' did not answer`, (waiter) => {
       const endpoint = device.endpointTo(target);
       const id = ++this.lastId;
@@ -220,16 +217,11 @@ export class ConnectionManager {
     });
   }
 
-  private async find(name: string): Promise<{ target: string; service: string }> {
+  private async find(name: string, timeoutMs: number): Promise<{ target: string; service: string }> {
     checkName(name);
     const { end, service } = parseTarget(name);
     if (end !== undefined) return { target: await askAddress(ipText(end.address), end.port), service };
-    const av = this.directory.find(name);
-    if (av !== undefined) return { target: av.gid, service: name };
-    throw new VerbsError(
-      'VERBS_NO_DEVICE',
-      `nobody on this host listens under '${name}': start the listener first, or give its target`,
-    );
+    return { target: (await this.directory.find(name, timeoutMs)).gid, service: name };
   }
 
   async accept(request: UcxRequest, qp: UcxQueuePair, options: ConnectOptions): Promise<Connection> {

@@ -146,7 +146,7 @@ export class UcxDevice implements Device {
       peerDeath: false,
       virtualTime: false,
     };
-    this.manager = new ConnectionManager(this, this.door.addon);
+    this.manager = new ConnectionManager(this);
     if (open.size === 0) process.on('exit', closeAll);
     open.add(this);
     this.watch();
