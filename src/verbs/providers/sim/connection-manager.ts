@@ -371,17 +371,17 @@ export class ConnectionManager implements CmHost {
   }
 
   private kick(): void {
-    const { device } = this;
+    const { fabric } = this.device;
     for (;;) {
-      const frame = device.spareFrame;
-      frame.length = this.agent.next(frame.bytes, 0);
+      const frame = fabric.spare;
+      frame.length = this.agent.next(frame.bytes, frame.at);
       if (frame.length === 0) break;
-      device.send(this.agent.destination);
+      fabric.send(this.device, this.agent.destination);
     }
     const { deadline } = this.agent;
     if (deadline >= this.timerAt) return;
     this.timerAt = deadline;
-    device.fabric.schedule(deadline, this.timer);
+    fabric.schedule(deadline, this.timer);
   }
 
   private timerFired(): void {

@@ -17,7 +17,7 @@ import { SimCompletionChannel } from './completion-channel.js';
 import { SimCompletionQueue } from './completion-queue.js';
 import { ConnectionManager } from './connection-manager.js';
 import type { SimFabric } from './fabric.js';
-import { type Frame, SMALL_FRAME } from './frame.js';
+import type { Frame } from './frame.js';
 import { gidBytesOf, gidOf } from './gid.js';
 import type { SimMemoryRegion } from './memory-region.js';
 import { SimProtectionDomain } from './protection-domain.js';
@@ -51,7 +51,6 @@ export class SimDevice implements Device {
   errors = 0;
   sentPackets = 0;
   sentBytes = 0;
-  private spare: Frame | undefined;
   private readonly queuePairs = new Map<number, SimQueuePair>();
   private readonly pds: SimProtectionDomain[] = [];
   private readonly cqs = new Set<SimCompletionQueue>();
@@ -236,34 +235,9 @@ export class SimDevice implements Device {
     else this.fabric.groups[group].members.set(this, members.length);
   }
 
-  /** The frame that the next packet is written into. */
-  get spareFrame(): Frame {
-    this.spare ??= this.fabric.frame();
-    return this.spare;
-  }
-
-  /** Sends what stands in the spare frame. */
-  send(to: number): void {
-    let frame = this.spareFrame;
-    if (frame.length + 4 <= SMALL_FRAME) frame = this.fabric.copyOf(frame);
-    else this.spare = undefined;
-    frame.to = to;
-    frame.group = -1;
-    this.fabric.transmit(frame, this);
-  }
-
-  sendToGroup(group: number): void {
-    for (const member of this.fabric.groups[group].members.keys()) {
-      const frame = this.fabric.copyOf(this.spareFrame);
-      frame.to = member.index;
-      frame.group = group;
-      this.fabric.transmit(frame, this);
-    }
-  }
-
   receive(frame: Frame): void {
     const p = this.packet;
-    if (this.isClosed || decodePacket(frame.bytes, 0, frame.length, p) !== DecodeError.ok) return;
+    if (this.isClosed || decodePacket(frame.bytes, frame.at, frame.at + frame.length, p) !== DecodeError.ok) return;
     if (frame.group >= 0) {
       for (const qp of (this.groupMembers.get(frame.group) ?? []).slice()) qp.receive(p, frame);
     } else if (p.destQp === CM_QP) {

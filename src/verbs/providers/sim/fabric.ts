@@ -13,13 +13,13 @@
 
 import type { DeviceOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
-import { EventQueue } from '../../transport/event-queue.js';
 import { IcrcPath, IcrcVerdict } from '../../transport/icrc.js';
 import { SimDevice } from './device.js';
 import { decideFate, Fate, type FaultPlan, planFault } from './fault-plan.js';
 import { type Frame, FramePool } from './frame.js';
 import { DROPPED, type LinkSpec, Network, type NetworkSpec } from './network.js';
 import { Random } from './random.js';
+import { TimeWheel } from './time-wheel.js';
 
 /** What a fabric is made from. */
 export interface FabricOptions {
@@ -40,6 +40,14 @@ const KNOWN = new Set(['clock', 'mtu', 'link', 'network', 'faults', 'nowMs']);
 const NO_FAULTS: FaultPlan = { seed: 1, rules: [] };
 /** Bytes that Ethernet, IP and UDP add to a packet on the wire. */
 const WIRE_BYTES = 14 + 40 + 8 + 4 + 4 + 20;
+
+/** Room for the headers and the ICRC of a packet. */
+const HEADER_ROOM = 128;
+/** Small packets are most of them, and get small frames where the large ones are much larger. */
+const SMALL_FRAME = 320;
+
+/** Words of a packet that the trace hash covers: BTH and what follows it. */
+const HASHED_WORDS = 7;
 
 /** Something that happens at a time: a frame arrives, or a timer calls. */
 export interface Happening {
@@ -72,8 +80,11 @@ export class SimFabric {
   readonly groups: { readonly gid: string; readonly members: Map<SimDevice, number> }[] = [];
   private readonly byGid = new Map<string, SimDevice>();
   private readonly network: Network;
-  private readonly events = new EventQueue<Happening>();
-  private readonly pool: FramePool;
+  private readonly events = new TimeWheel<Happening>();
+  private readonly large: FramePool;
+  private readonly small: FramePool;
+  /** Where the next packet is written, before it is known how long it is. */
+  spare: Frame;
   private readonly fate = new Fate();
   private readonly nowMs: () => number;
   private readonly startMs: number;
@@ -112,7 +123,10 @@ export class SimFabric {
     this.faults = faults;
     this.random = new Random(faults.seed);
     this.network = new Network(network, link);
-    this.pool = new FramePool(mtu + 128, (frame) => this.arrive(frame));
+    const arrived = (frame: Frame): void => this.arrive(frame);
+    this.large = new FramePool(mtu + HEADER_ROOM, arrived);
+    this.small = mtu + HEADER_ROOM > 2 * SMALL_FRAME ? new FramePool(SMALL_FRAME, arrived) : this.large;
+    this.spare = this.large.take();
     this.nowMs = options.nowMs ?? (() => performance.now());
     this.startMs = this.nowMs();
     for (const rule of faults.rules) if (rule.kind === 'kill' && rule.atNs !== undefined) this.killAt(rule.device, rule.atNs);
@@ -183,42 +197,49 @@ export class SimFabric {
     if (this.waiters > 0) this.arm();
   }
 
-  /** A frame that holds a packet of any length. */
-  frame(): Frame {
-    return this.pool.take();
+  /** Sends what stands in the spare frame. */
+  send(from: SimDevice, to: number): void {
+    let frame = this.spare;
+    if (this.small !== this.large && frame.length + 4 <= SMALL_FRAME) frame = this.small.copy(frame);
+    else this.spare = this.large.take();
+    frame.to = to;
+    this.transmit(frame, from);
   }
 
-  /** The packet of a frame in another one, as small as it may be. */
-  copyOf(frame: Frame): Frame {
-    return this.pool.copy(frame);
+  /** Sends what stands in the spare frame to every member of a group. */
+  sendToGroup(from: SimDevice, group: number): void {
+    for (const member of this.groups[group].members.keys()) {
+      const frame = this.copyOf(this.spare);
+      frame.to = member.index;
+      frame.group = group;
+      this.transmit(frame, from);
+    }
+  }
+
+  private copyOf(frame: Frame): Frame {
+    return (frame.length + 4 <= SMALL_FRAME ? this.small : this.large).copy(frame);
   }
 
   /** Puts a frame on its way. `frame.length` counts BTH to padding. */
-  transmit(frame: Frame, from: SimDevice): void {
-    const to = frame.to;
+  private transmit(frame: Frame, from: SimDevice): void {
     this.packets++;
     this.bytes += frame.length;
     from.sentPackets++;
     from.sentBytes += frame.length;
     frame.from = from.index;
-    this.killBySending(from);
-    const now = this.clockNs;
-    const fate = this.fate;
-    let delayNs = 0;
-    let copies = 1;
+    const { fate } = this;
     if (this.faults.rules.length > 0) {
-      decideFate(this.faults, this.random, from.index, to, now, this.packets, fate);
-      if (fate.isLost || from.isDead) {
-        this.lost++;
-        this.pool.give(frame);
-        return;
-      }
-      delayNs = fate.delayNs;
-      copies = fate.copies;
-      if (fate.isCorrupt) this.corrupt(frame);
+      this.killBySending(from);
+      decideFate(this.faults, this.random, from.index, frame.to, this.clockNs, this.packets, fate);
     }
-    for (let i = 1; i < copies; i++) this.launch(this.pool.copy(frame), 0);
-    this.launch(frame, delayNs);
+    if (fate.isLost || from.isDead) {
+      this.lost++;
+      frame.give();
+      return;
+    }
+    if (fate.isCorrupt) this.corrupt(frame);
+    for (let i = 1; i < fate.copies; i++) this.launch(this.copyOf(frame), 0);
+    this.launch(frame, fate.delayNs);
   }
 
   private launch(frame: Frame, delayNs: number): void {
@@ -232,7 +253,7 @@ export class SimFabric {
     const at = this.network.pass(frame.from, frame.to, frame.hop, frame.length + WIRE_BYTES, this.clockNs);
     if (at === DROPPED) {
       this.queueDrops++;
-      this.pool.give(frame);
+      frame.give();
       return;
     }
     frame.hop++;
@@ -241,8 +262,9 @@ export class SimFabric {
 
   /** Seals the packet and flips one bit of it. */
   private corrupt(frame: Frame): void {
-    const end = this.pathOf(frame).seal(frame.bytes, 0, frame.length);
-    frame.bytes[this.random.below(end)] ^= 1 << this.random.below(8);
+    const { bytes, at, length } = frame;
+    this.pathOf(frame).seal(bytes, at, at + length);
+    bytes[at + this.random.below(length + 4)] ^= 1 << this.random.below(8);
     frame.isCorrupt = true;
   }
 
@@ -259,12 +281,12 @@ export class SimFabric {
     const device = this.devices[frame.to];
     let isGood = !device.isDead;
     if (frame.isCorrupt) {
-      isGood = this.pathOf(frame).check(frame.bytes, 0, frame.length) !== IcrcVerdict.bad;
+      isGood = this.pathOf(frame).check(frame.bytes, frame.at, frame.at + frame.length) !== IcrcVerdict.bad;
       if (isGood) this.corruptPassed++;
       else this.corruptCaught++;
     }
     if (isGood) device.receive(frame);
-    this.pool.give(frame);
+    frame.give();
   }
 
   /** Mixes a delivery into the trace hash: time, ends, length and headers. */
@@ -273,10 +295,10 @@ export class SimFabric {
     low = Math.imul(low, 0x01000193) ^ frame.from;
     low = Math.imul(low, 0x01000193) ^ frame.to;
     low = Math.imul(low, 0x01000193) ^ frame.length;
-    const b = frame.bytes;
-    for (let i = 0; i < 28; i += 4) {
-      low = Math.imul(low, 0x01000193) ^ (b[i] | (b[i + 1] << 8) | (b[i + 2] << 16) | (b[i + 3] << 24));
-    }
+    const { words } = frame;
+    const first = frame.at >> 2;
+    const end = first + Math.min(HASHED_WORDS, frame.length >> 2);
+    for (let i = first; i < end; i++) low = Math.imul(low, 0x01000193) ^ words[i];
     this.hashHigh = Math.imul(this.hashHigh ^ low ^ Math.floor(this.clockNs / 0x100000000), 0x85ebca6b);
     this.hashHigh ^= this.hashHigh >>> 15;
     this.hashLow = low;

@@ -409,12 +409,12 @@ export class SimQueuePair extends QueuePair {
     const now = fabric.nowNs;
     const isConnected = this.type === 'RC' || this.type === 'UC';
     for (;;) {
-      const frame = device.spareFrame;
-      frame.length = endpoint.next(frame.bytes, 0, now);
+      const frame = fabric.spare;
+      frame.length = endpoint.next(frame.bytes, frame.at, now);
       if (frame.length === 0) break;
       const destination = isConnected ? this.peerIndex : endpoint.destination;
-      if (destination >= GROUP_BIT) device.sendToGroup(destination & 0x7fffffff);
-      else device.send(destination);
+      if (destination >= GROUP_BIT) fabric.sendToGroup(device, destination & 0x7fffffff);
+      else fabric.send(device, destination);
     }
     this.isKicking = false;
     this.setTimer();
