@@ -114,7 +114,7 @@ export abstract class CompletionQueue {
   /** True when a poll would return something. Allocates nothing. */
   abstract isReady(): boolean;
 
-  /** Keeps the process alive while somebody waits (`true`) or lets it end (`false`). */
+  /** Keeps the process alive while somebody waits (`true`) or lets it end (`false`). Calls alternate. */
   protected abstract hold(on: boolean): void;
 
   /** The next completion. Waits as the queue's mode says. A failed request is a value with `status` and `cause`, not an exception. */
@@ -193,9 +193,22 @@ export abstract class CompletionQueue {
       const timer =
         deadline === Number.POSITIVE_INFINITY ? undefined : setTimeout(waiter.wake, Math.max(1, deadline - performance.now()));
       signal?.addEventListener('abort', abort, { once: true });
-      this.#waiters.push(waiter);
-      this.hold(true);
+      if (this.#waiters.push(waiter) === 1) this.hold(true);
     });
+  }
+
+  /** Moderation with its defaults. Throws VERBS_INVALID out of range. */
+  protected checkedModeration(moderation: Moderation): Required<Moderation> {
+    const { count = 1, periodUs = 0 } = moderation;
+    for (const [name, value, low] of [
+      ['count', count, 1],
+      ['periodUs', periodUs, 0],
+    ] as const) {
+      if (!Number.isInteger(value) || value < low || value > 65535) {
+        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to 65535: got ${String(value)}`);
+      }
+    }
+    return { count, periodUs };
   }
 
   /** Called by the provider when an armed queue has something, failed or was closed: wakes every waiter. */

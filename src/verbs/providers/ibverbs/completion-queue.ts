@@ -11,10 +11,10 @@ import { COMPLETION_OPCODES, WC_RECV } from '../../opcode.js';
 import { type Cause, STATUS, statusMeaning, statusName } from '../../status.js';
 import { systemError } from '../../system-error.js';
 import { WC_GRH, type WorkCompletions } from '../../work-completions.js';
+import { CauseLog } from '../cause-log.js';
 import { ERRNO, FILLED, FIRST, MOST, QUEUE } from './command-block.js';
 import type { IbverbsDevice } from './device.js';
 
-const CAUSES = 1024;
 const MOST_RECORDS = 65536;
 /** Records reaped in one go by a poll. */
 const BATCH = 64;
@@ -42,11 +42,9 @@ export class IbverbsCompletionQueue extends CompletionQueue {
   private readonly records: number;
   private first = 0;
   private filled = 0;
-  private readonly causes: (Cause | undefined)[] = [];
-  private lastCause = 0;
+  private readonly causes = new CauseLog();
   private isClosed = false;
   private hasFailed = false;
-  private isHeld = false;
   private isArmed = false;
   private armedSolicited = false;
   private count = 1;
@@ -148,15 +146,11 @@ export class IbverbsCompletionQueue extends CompletionQueue {
       words,
     };
     qp?.noteFailure(cause, isReceive);
-    this.lastCause++;
-    this.causes[this.lastCause % CAUSES] = cause;
-    wcs.causeId[n] = this.lastCause;
+    wcs.causeId[n] = this.causes.note(cause);
   }
 
   cause(causeId: number): Cause | undefined {
-    return causeId > 0 && causeId > this.lastCause - CAUSES && causeId <= this.lastCause
-      ? this.causes[causeId % CAUSES]
-      : undefined;
+    return this.causes.find(causeId);
   }
 
   isReady(): boolean {
@@ -176,15 +170,7 @@ export class IbverbsCompletionQueue extends CompletionQueue {
   }
 
   moderate(moderation: Moderation): void {
-    const { count = 1, periodUs = 0 } = moderation;
-    for (const [name, value, low] of [
-      ['count', count, 1],
-      ['periodUs', periodUs, 0],
-    ] as const) {
-      if (!Number.isInteger(value) || value < low || value > 65535) {
-        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to 65535: got ${String(value)}`);
-      }
-    }
+    const { count, periodUs } = this.checkedModeration(moderation);
     this.count = count;
     this.periodUs = periodUs;
   }
@@ -223,8 +209,6 @@ export class IbverbsCompletionQueue extends CompletionQueue {
   }
 
   protected hold(on: boolean): void {
-    if (on === this.isHeld) return;
-    this.isHeld = on;
     this.device.hold(on);
   }
 

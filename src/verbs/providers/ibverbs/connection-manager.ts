@@ -13,13 +13,16 @@
  */
 
 import { constants } from 'node:os';
-import type { Connection, ConnectionRequest, ConnectOptions, Listener } from '../../connection.js';
+import type { Connection, ConnectOptions } from '../../connection.js';
 import { VerbsError } from '../../errors.js';
+import type { QueuePair } from '../../queue-pair.js';
 import { systemError } from '../../system-error.js';
+import { CONNECT_TIMEOUT_MS, ManagedConnection, ManagedListener, ManagedRequest } from '../managed-connection.js';
 import { endOf, gidText, ipText, parseIp } from '../roce/address.js';
 import { Directory } from '../roce/directory.js';
 import { checkName, parseTarget, targetOf } from '../roce/service.js';
-import type { IbverbsDevice, Waiter } from './device.js';
+import { type Waiter, waitOn } from '../waiting.js';
+import type { IbverbsDevice } from './device.js';
 import { isIwarp } from './discovery.js';
 import {
   answerFrame,
@@ -33,7 +36,6 @@ import {
 } from './private-data.js';
 import type { IbverbsQueuePair } from './queue-pair.js';
 
-const DEFAULT_TIMEOUT_MS = 5000;
 const RESOLVE_MS = 2000;
 
 // Numbers of enum rdma_cm_event_type.
@@ -61,112 +63,9 @@ const MOST_PARTS = 1024;
 
 const isPort = (service: string): boolean => /^\d{1,5}$/.test(service) && Number(service) < 65536;
 
-class IbverbsConnection implements Connection {
-  readonly qp: IbverbsQueuePair;
-  readonly privateData: Uint8Array;
-  readonly closed: Promise<string>;
-  private readonly act: () => void;
-  private end!: (reason: string) => void;
-
-  constructor(qp: IbverbsQueuePair, privateData: Uint8Array, disconnect: () => void) {
-    this.qp = qp;
-    this.privateData = privateData;
-    this.act = disconnect;
-    this.closed = new Promise((resolve) => {
-      this.end = resolve;
-    });
-  }
-
-  disconnect(): void {
-    this.act();
-    this.over('this side disconnected');
-  }
-
-  over(reason: string): void {
-    this.qp.stop();
-    this.end(reason);
-  }
-}
-
-class IbverbsRequest implements ConnectionRequest {
-  readonly privateData: Uint8Array;
-  readonly id: number;
-  readonly listener: IbverbsListener;
-  private readonly manager: ConnectionManager;
-
-  constructor(manager: ConnectionManager, listener: IbverbsListener, id: number, privateData: Uint8Array) {
-    this.manager = manager;
-    this.listener = listener;
-    this.id = id;
-    this.privateData = privateData;
-  }
-
-  accept(qp: IbverbsQueuePair, options: ConnectOptions = {}): Promise<Connection> {
-    return this.manager.accept(this, qp, options);
-  }
-
-  reject(privateData?: Uint8Array): void {
-    this.manager.reject(this, privateData);
-  }
-}
-
-class IbverbsListener implements Listener {
-  readonly name: string;
-  readonly target: string;
-  readonly id: number;
-  readonly isRaw: boolean;
-  /** Requests that nobody has taken, and those taken and not answered. */
-  readonly waiting: IbverbsRequest[] = [];
-  readonly open = new Set<IbverbsRequest>();
-  private readonly acceptors = new Set<Waiter<ConnectionRequest>>();
-  private readonly device: IbverbsDevice;
-  private readonly manager: ConnectionManager;
-  private isClosed = false;
-
-  constructor(manager: ConnectionManager, device: IbverbsDevice, name: string, target: string, id: number) {
-    this.manager = manager;
-    this.device = device;
-    this.name = name;
-    this.target = target;
-    this.id = id;
-    this.isRaw = isPort(name);
-  }
-
-  offer(request: IbverbsRequest): void {
-    this.open.add(request);
-    const [acceptor] = this.acceptors;
-    if (acceptor) acceptor.resolve(request);
-    else this.waiting.push(request);
-  }
-
-  accept(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<ConnectionRequest> {
-    if (this.isClosed) return Promise.reject(new VerbsError('VERBS_CLOSED', `the listener '${this.name}' is closed`));
-    const request = this.waiting.shift();
-    if (request) return Promise.resolve(request);
-    return this.device.wait<ConnectionRequest>(options, 'no connection request', (acceptor) => {
-      this.acceptors.add(acceptor);
-      return () => this.acceptors.delete(acceptor);
-    });
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<ConnectionRequest, void, undefined> {
-    while (!this.isClosed) yield await this.accept();
-  }
-
-  close(): void {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    for (const request of [...this.open]) request.reject();
-    this.manager.unlisten(this);
-    for (const acceptor of [...this.acceptors]) {
-      acceptor.reject(new VerbsError('VERBS_CLOSED', `the listener '${this.name}' was closed`));
-    }
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
-  }
-}
+/** `isRaw`: asked for by port, so that its private data is as it came. */
+type Request = ManagedRequest<{ readonly isRaw: boolean }>;
+type PortListener = ManagedListener<{ readonly isRaw: boolean }>;
 
 interface Pending extends Waiter<Connection> {
   readonly qp: IbverbsQueuePair;
@@ -187,10 +86,10 @@ export class ConnectionManager {
   private readonly directory: Directory;
   /** Of the port's interface. */
   private readonly ip: string | undefined;
-  private readonly listeners = new Map<number, IbverbsListener>();
-  private readonly requests = new Map<number, IbverbsRequest>();
+  private readonly listeners = new Map<number, PortListener>();
+  private readonly requests = new Map<number, Request>();
   private readonly pending = new Map<number, Pending>();
-  private readonly connections = new Map<number, IbverbsConnection>();
+  private readonly connections = new Map<number, ManagedConnection>();
   /** Private data that came ahead of its request, by sender's number. */
   private readonly parts = new Map<number, Uint8Array>();
 
@@ -209,7 +108,7 @@ export class ConnectionManager {
     );
   }
 
-  listen(name: string): IbverbsListener {
+  listen(name: string): PortListener {
     checkName(name);
     const { device, ownIp } = this;
     const port = isPort(name) ? Number(name) : 0;
@@ -226,15 +125,17 @@ export class ConnectionManager {
       device.addon.destroy(device.handle, id);
       throw error;
     }
-    const listener = new IbverbsListener(this, device, name, targetOf({ address, port: bound }, name), id);
+    const listener: PortListener = new ManagedListener(device, name, targetOf({ address, port: bound }, name), () =>
+      this.unlisten(name, id),
+    );
     this.listeners.set(id, listener);
     return listener;
   }
 
-  unlisten(listener: IbverbsListener): void {
-    this.directory.remove(listener.name);
-    this.listeners.delete(listener.id);
-    this.destroy(listener.id);
+  private unlisten(name: string, id: number): void {
+    this.directory.remove(name);
+    this.listeners.delete(id);
+    this.destroy(id);
   }
 
   async connect(name: string, qp: IbverbsQueuePair, options: ConnectOptions): Promise<Connection> {
@@ -243,13 +144,13 @@ export class ConnectionManager {
     const { end, service } = parseTarget(name);
     const isRaw = isPort(service);
     const frames = requestFrames(options.privateData ?? NOTHING, isRaw);
-    const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+    const { timeoutMs = CONNECT_TIMEOUT_MS, signal } = options;
     const there = end ?? endOf(await this.directory.find(name, timeoutMs));
     const port = isRaw ? Number(service) : there.port;
     if (qp.type !== 'RC') {
       throw new VerbsError('VERBS_UNSUPPORTED', `rdma-cm connects RC queue pairs: exchange address() for ${qp.type}`);
     }
-    return device.wait<Connection>({ timeoutMs, signal }, `'${name}' did not answer`, (waiter) => {
+    return waitOn<Connection>(device, { timeoutMs, signal }, `'${name}' did not answer`, (waiter) => {
       const begin = (): number => {
         const id = device.addon.cmResolve(device.handle, ownIp, ipText(there.address), port, RESOLVE_MS);
         if (id >= 0) return id;
@@ -279,10 +180,12 @@ export class ConnectionManager {
     ]);
   }
 
-  async accept(request: IbverbsRequest, qp: IbverbsQueuePair, options: ConnectOptions): Promise<Connection> {
+  async accept(request: Request, queuePair: QueuePair, options: ConnectOptions): Promise<Connection> {
     const { device } = this;
-    const { id, listener } = request;
-    const data = answerFrame(options.privateData ?? NOTHING, REPLY_BYTES, listener.isRaw);
+    const qp = queuePair as IbverbsQueuePair;
+    const { id } = request;
+    const { isRaw } = request.detail;
+    const data = answerFrame(options.privateData ?? NOTHING, REPLY_BYTES, isRaw);
     device.progress();
     if (!this.requests.has(id)) {
       throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up, or the request was answered already');
@@ -297,10 +200,10 @@ export class ConnectionManager {
       this.destroy(id);
       throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up', { cause });
     }
-    const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+    const { timeoutMs = CONNECT_TIMEOUT_MS, signal } = options;
     this.forget(request);
-    return device.wait<Connection>({ timeoutMs, signal }, 'the initiator did not confirm', (waiter) => {
-      const { name, isRaw } = listener;
+    return waitOn<Connection>(device, { timeoutMs, signal }, 'the initiator did not confirm', (waiter) => {
+      const { name } = request.listener;
       this.pending.set(id, { qp, options, name, isRaw, isPassive: true, frames: [], id, begin: () => -1, ...waiter });
       this.writeParameters({ qp, options });
       const errno = device.addon.cmAccept(device.handle, id, data);
@@ -315,19 +218,17 @@ export class ConnectionManager {
     });
   }
 
-  reject(request: IbverbsRequest, data?: Uint8Array): void {
-    const privateData = answerFrame(data ?? NOTHING, REJECT_BYTES, request.listener.isRaw);
+  reject(request: Request, data?: Uint8Array): void {
+    const privateData = answerFrame(data ?? NOTHING, REJECT_BYTES, request.detail.isRaw);
     if (!this.requests.has(request.id)) return;
     this.forget(request);
     this.device.addon.cmReject(this.device.handle, request.id, privateData);
     this.destroy(request.id);
   }
 
-  private forget(request: IbverbsRequest): void {
+  private forget(request: Request): void {
     this.requests.delete(request.id);
-    request.listener.open.delete(request);
-    const at = request.listener.waiting.indexOf(request);
-    if (at >= 0) request.listener.waiting.splice(at, 1);
+    request.listener.forget(request);
   }
 
   private destroy(id: number): void {
@@ -383,9 +284,10 @@ export class ConnectionManager {
     }
   }
 
-  private requested(listener: IbverbsListener, id: number, data: Uint8Array): void {
+  private requested(listener: PortListener, id: number, data: Uint8Array): void {
+    const isRaw = isPort(listener.name);
     let whole = data;
-    if (!listener.isRaw) {
+    if (!isRaw) {
       const part = readPart(data);
       const before = this.parts.get(part.sender) ?? NOTHING;
       whole = Uint8Array.of(...before, ...part.bytes);
@@ -398,7 +300,7 @@ export class ConnectionManager {
         return;
       }
     }
-    const request = new IbverbsRequest(this, listener, id, whole);
+    const request = new ManagedRequest(this, listener, id, whole, { isRaw });
     this.requests.set(id, request);
     listener.offer(request);
   }
@@ -454,7 +356,7 @@ export class ConnectionManager {
   private stands(id: number, pending: Pending, privateData: Uint8Array): void {
     this.pending.delete(id);
     const data = pending.isPassive ? NOTHING : readAnswer(privateData, pending.isRaw);
-    const connection = new IbverbsConnection(pending.qp, data, () => {
+    const connection = new ManagedConnection(pending.qp, data, () => {
       if (this.connections.has(id)) this.device.addon.cmDisconnect(this.device.handle, id);
     });
     this.connections.set(id, connection);

@@ -6,19 +6,18 @@
  *     happened(...) <── epoll <── completion channel, async events, rdma-cm
  */
 
-import { closeSync, fstatSync, openSync } from 'node:fs';
 import { basename } from 'node:path';
 import { type Door, openDoor } from '../../../native/door.js';
-import { CompletionChannel, type CompletionThread, type CqInit } from '../../completion-queue.js';
+import { CompletionChannel, type CompletionThread, type CqInit, type WaitOptions } from '../../completion-queue.js';
 import type { Connection, ConnectOptions, Listener } from '../../connection.js';
 import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
-import type { MemoryKind } from '../../memory-region.js';
 import type { QpType } from '../../opcode.js';
 import type { AddressVector } from '../../qp-state.js';
 import type { QueuePair } from '../../queue-pair.js';
 import { systemError } from '../../system-error.js';
-import { createSegment, Segment } from '../shm/segment.js';
+import { EventQueue } from '../event-queue.js';
+import { MappedMemory } from '../mapped-memory.js';
 import { HAPPENED_ASYNC, HAPPENED_COMPLETION, type Handle, type IbverbsAddon } from './addon.js';
 import { writeAddress } from './address-words.js';
 import { eventOf } from './async-events.js';
@@ -30,15 +29,8 @@ import type { IbverbsMemoryRegion } from './memory-region.js';
 import { IbverbsProtectionDomain } from './protection-domain.js';
 import type { IbverbsQueuePair } from './queue-pair.js';
 
-const PAGE = 4096;
 /** Inline sizes that are tried, because libibverbs cannot be asked. */
 const INLINE_SIZES = [4096, 2048, 1024, 512, 256, 128, 64, 32, 16];
-
-/** A wait in progress. */
-export interface Waiter<T> {
-  resolve(value: T): void;
-  reject(error: unknown): void;
-}
 
 const open = new Set<IbverbsDevice>();
 
@@ -54,6 +46,7 @@ export class IbverbsDevice implements Device {
   readonly addon: IbverbsAddon;
   readonly handle: Handle;
   readonly block = new CommandBlock();
+  readonly memory: MappedMemory;
   /** Device, port, GID and partition, and why these. */
   readonly choice: Choice;
   /** READs and atomics outstanding that the hardware can keep, as target and as initiator. */
@@ -66,11 +59,8 @@ export class IbverbsDevice implements Device {
   /** Queue pairs by the addon's number and by their own. */
   private readonly queuePairs = new Map<number, IbverbsQueuePair>();
   private readonly byNumber = new Map<number, IbverbsQueuePair>();
-  private readonly memories = new Map<ArrayBuffer, MemoryKind>();
-  private readonly readOnly = new WeakSet<ArrayBuffer>();
   private readonly regions = new Set<IbverbsMemoryRegion>();
-  private readonly events: AsyncEvent[] = [];
-  private readonly eventWaiters = new Set<Waiter<AsyncEvent>>();
+  private readonly events = new EventQueue();
   private manager: ConnectionManager | undefined;
   private holds = 0;
   private lastCounters: Counters | undefined;
@@ -90,6 +80,7 @@ export class IbverbsDevice implements Device {
     this.name = name;
     this.gid = gidWords(gid);
     this.door = openDoor();
+    this.memory = new MappedMemory(this.door, 'verbena-ibverbs');
     const opened = addon.open(device.name, port.number, this.block.buffer, (...what) => this.happened(...what));
     if (typeof opened === 'number') throw systemError(opened, `cannot open ${device.name}`);
     this.handle = opened.handle;
@@ -235,71 +226,20 @@ export class IbverbsDevice implements Device {
 
   alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
     this.assertOpen();
-    if (!Number.isInteger(byteLength) || byteLength < 1) {
-      throw new VerbsError('VERBS_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
-    }
-    const unit = options.hugePages ? 2 << 20 : PAGE;
-    const segment = createSegment(this.door, 'verbena-ibverbs', Math.ceil(byteLength / unit) * unit, options);
-    const memory = this.door.addon.view(segment.mapping, 0, byteLength);
-    segment.close(this.door);
-    this.memories.set(memory, 'arena');
-    return memory;
+    return this.memory.alloc(byteLength, options);
   }
 
   free(memory: ArrayBuffer): void {
-    if (!this.memories.has(memory)) return;
-    for (const region of this.regions) {
-      if (region.bytes.buffer === memory) throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister it first');
-    }
-    this.memories.delete(memory);
+    this.memory.free(memory, this.regions);
   }
 
   mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
     this.assertOpen();
-    const { writable = false, offset = 0 } = options;
-    if (!Number.isInteger(offset) || offset < 0 || offset % PAGE !== 0) {
-      throw new VerbsError('VERBS_INVALID', `offset must be a multiple of ${PAGE}: got ${String(offset)}`);
-    }
-    let fd: number;
-    try {
-      fd = openSync(path, writable ? 'r+' : 'r');
-    } catch (error) {
-      throw new VerbsError('VERBS_SYSTEM', `cannot map ${path}: ${(error as Error).message}`, { cause: error });
-    }
-    try {
-      const { size } = fstatSync(fd);
-      const length = options.length ?? size - offset;
-      if (!Number.isInteger(length) || length < 1 || offset + length > size) {
-        throw new VerbsError(
-          'VERBS_INVALID',
-          `${path} has ${size} bytes: bytes ${offset} to ${offset + length} are not all there`,
-        );
-      }
-      const segment = new Segment(this.door, fd, offset, length, writable, false);
-      segment.close(this.door);
-      this.memories.set(segment.buffer, 'file');
-      if (!writable) this.readOnly.add(segment.buffer);
-      return segment.buffer;
-    } finally {
-      closeSync(fd);
-    }
+    return this.memory.mapFile(path, options);
   }
 
   directAccess(): Uint8Array {
     throw new VerbsError('VERBS_UNSUPPORTED', 'the memory of a peer is behind the NIC: use RDMA_READ and RDMA_WRITE');
-  }
-
-  kindOf(buffer: ArrayBuffer): MemoryKind {
-    return this.memories.get(buffer) ?? 'private';
-  }
-
-  isReadOnly(buffer: ArrayBuffer): boolean {
-    return this.readOnly.has(buffer);
-  }
-
-  /** Address of the first of some bytes, in this process. */
-  addressOf(bytes: Uint8Array): number {
-    return this.door.addon.addressOf(bytes.buffer as ArrayBuffer) + bytes.byteOffset;
   }
 
   adoptRegion(region: IbverbsMemoryRegion): void {
@@ -328,64 +268,17 @@ export class IbverbsDevice implements Device {
   }
 
   raise(event: AsyncEvent): void {
-    const [waiter] = this.eventWaiters;
-    if (waiter) waiter.resolve(event);
-    else this.events.push(event);
+    this.events.push(event);
   }
 
   pollEvent(): AsyncEvent | undefined {
     this.progress();
-    return this.events.shift();
+    return this.events.take();
   }
 
-  nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
-    if (!this.isClosed) {
-      const event = this.pollEvent();
-      if (event) return Promise.resolve(event);
-    }
-    return this.wait<AsyncEvent>(options, 'no event', (waiter) => {
-      this.eventWaiters.add(waiter);
-      return () => this.eventWaiters.delete(waiter);
-    });
-  }
-
-  /** A wait with a time limit and a signal. `start` registers the waiter and returns what takes it back. */
-  wait<T>(
-    options: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined },
-    what: string,
-    start: (waiter: Waiter<T>) => () => void,
-  ): Promise<T> {
-    const { timeoutMs, signal } = options;
-    return new Promise<T>((resolve, reject) => {
-      if (signal?.aborted || this.isClosed) {
-        reject(signal?.reason ?? new VerbsError('VERBS_CLOSED', 'the device is closed'));
-        return;
-      }
-      let isOver = false;
-      let takeBack = (): void => {};
-      const end = (act: () => void): void => {
-        if (isOver) return;
-        isOver = true;
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', abort);
-        takeBack();
-        this.hold(false);
-        act();
-      };
-      const abort = (): void => end(() => reject(signal?.reason));
-      const late = (): void => end(() => reject(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)));
-      const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
-      this.hold(true);
-      signal?.addEventListener('abort', abort, { once: true });
-      try {
-        takeBack = start({
-          resolve: (value) => end(() => resolve(value)),
-          reject: (error) => end(() => reject(error)),
-        });
-      } catch (error) {
-        end(() => reject(error));
-      }
-    });
+  nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
+    this.progress();
+    return this.events.next(this, options);
   }
 
   counters(): Counters {
@@ -405,7 +298,7 @@ export class IbverbsDevice implements Device {
     for (const qp of this.queuePairs.values()) qp.shut();
     for (const pd of this.pds) pd.shut();
     for (const cq of [...this.cqs.values()]) cq.shut();
-    for (const waiter of [...this.eventWaiters]) waiter.reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
+    this.events.close();
     this.addon.close(this.handle);
     this.queuePairs.clear();
     this.byNumber.clear();

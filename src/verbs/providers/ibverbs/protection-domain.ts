@@ -15,7 +15,7 @@ import type { MemoryRegion } from '../../memory-region.js';
 import type { ProtectionDomain, QpInit, SrqInit } from '../../protection-domain.js';
 import type { AddressVector } from '../../qp-state.js';
 import { systemError } from '../../system-error.js';
-import { bytesOf, refuseMovable } from '../roce/registrable.js';
+import { bytesOf, refuseMovable } from '../registrable.js';
 import { IbverbsAddressHandle } from './address-handle.js';
 import type { IbverbsDevice } from './device.js';
 import { lockedMemoryWords } from './memory-lock.js';
@@ -44,14 +44,14 @@ export class IbverbsProtectionDomain implements ProtectionDomain {
     const bytes = bytesOf(memory);
     const buffer = bytes.buffer as ArrayBuffer;
     const bits = accessBits(access);
-    const kind = device.kindOf(buffer);
+    const kind = device.memory.kindOf(buffer);
     if (bits & ACCESS_ON_DEMAND && !device.capabilities.onDemand) {
       throw new VerbsError(
         'VERBS_UNSUPPORTED',
         `${device.choice.device.name} has no on-demand paging: register without onDemand`,
       );
     }
-    if (device.isReadOnly(buffer) && bits & ~(ACCESS_REMOTE_READ | ACCESS_ON_DEMAND)) {
+    if (device.memory.isReadOnly(buffer) && bits & ~(ACCESS_REMOTE_READ | ACCESS_ON_DEMAND)) {
       throw new VerbsError(
         'VERBS_INVALID',
         `the file is mapped for reading: it cannot give ${accessWords(bits)}; map it with { writable: true }`,
@@ -61,12 +61,12 @@ export class IbverbsProtectionDomain implements ProtectionDomain {
       if (bits & ACCESS_REMOTE_ATOMIC) {
         throw new VerbsError('VERBS_UNSUPPORTED', 'ordinary memory cannot be the target of atomics: take memory of device.alloc');
       }
-      refuseMovable(buffer, device.addressOf(new Uint8Array(buffer)));
+      refuseMovable(buffer, device.memory.addressOf(new Uint8Array(buffer)));
       markAsUntransferable(buffer);
     }
-    const addr = device.addressOf(bytes);
+    const addr = device.memory.addressOf(bytes);
     const keys = device.addon.register(device.handle, this.object, addr, bytes.length, bits);
-    if (typeof keys === 'number') throw this.refusal(-keys, bytes.length, kind, device.isReadOnly(buffer));
+    if (typeof keys === 'number') throw this.refusal(-keys, bytes.length, kind, device.memory.isReadOnly(buffer));
     return new IbverbsMemoryRegion(this, kind, bits, bytes, addr, keys);
   }
 

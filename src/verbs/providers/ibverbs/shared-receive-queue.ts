@@ -2,7 +2,7 @@
 
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import type { SrqInit } from '../../protection-domain.js';
+import { checkedSrqInit, type SrqInit } from '../../protection-domain.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
 import { systemError } from '../../system-error.js';
 import { QueuedReceive } from '../../transport/receive-poster.js';
@@ -10,8 +10,6 @@ import type { PreparedRecv, RecvWorkRequest } from '../../work-request.js';
 import { COMMAND_SRQ } from './command-block.js';
 import type { IbverbsProtectionDomain } from './protection-domain.js';
 import { ReceiveCommands } from './receive-commands.js';
-
-const KNOWN = new Set(['maxWr', 'maxSge', 'limit']);
 
 export class IbverbsSharedReceiveQueue implements SharedReceiveQueue {
   readonly maxWr: number;
@@ -23,21 +21,7 @@ export class IbverbsSharedReceiveQueue implements SharedReceiveQueue {
   private isClosed = false;
 
   constructor(pd: IbverbsProtectionDomain, init: SrqInit) {
-    for (const name of Object.keys(init)) {
-      if (!KNOWN.has(name)) {
-        throw new VerbsError('VERBS_INVALID', `createSrq has no option '${name}': it has ${[...KNOWN].join(', ')}`);
-      }
-    }
-    const { maxWr = 256, maxSge = 3, limit = 0 } = init;
-    for (const [name, value, low, high] of [
-      ['maxWr', maxWr, 1, 65536],
-      ['maxSge', maxSge, 1, 64],
-      ['limit', limit, 0, 65536],
-    ] as const) {
-      if (!Number.isInteger(value) || value < low || value > high) {
-        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to ${high}: got ${String(value)}`);
-      }
-    }
+    const { maxWr, maxSge, limit } = checkedSrqInit(init);
     const { device } = pd;
     const object = device.capabilities.srq ? device.addon.createSrq(device.handle, pd.object, maxWr, maxSge) : -95;
     if (object < 0) {

@@ -17,11 +17,11 @@ import type { ProtectionDomain, QpInit, SrqInit } from '../../protection-domain.
 import type { AddressVector } from '../../qp-state.js';
 import type { DomainMemory } from '../../transport/region-table.js';
 import type { Sge } from '../../work-request.js';
+import { bytesOf, refuseMovable } from '../registrable.js';
 import { RoceAddressHandle } from './address-handle.js';
 import type { RoceDevice } from './device.js';
 import { RoceMemoryRegion } from './memory-region.js';
 import { RoceQueuePair } from './queue-pair.js';
-import { bytesOf, refuseMovable } from './registrable.js';
 import { RoceSharedReceiveQueue } from './shared-receive-queue.js';
 
 const MAX_PARTS = 64;

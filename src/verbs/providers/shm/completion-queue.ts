@@ -364,15 +364,7 @@ export class ShmCompletionQueue extends CompletionQueue {
   }
 
   moderate(moderation: Moderation): void {
-    const { count = 1, periodUs = 0 } = moderation;
-    for (const [name, value, low] of [
-      ['count', count, 1],
-      ['periodUs', periodUs, 0],
-    ] as const) {
-      if (!Number.isInteger(value) || value < low || value > 65535) {
-        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to 65535: got ${String(value)}`);
-      }
-    }
+    const { count, periodUs } = this.checkedModeration(moderation);
     this.#i32[this.at + CQ_MODERATION_PERIOD] = periodUs;
     Atomics.store(this.#i32, this.at + CQ_MODERATION_COUNT, count);
   }
@@ -430,11 +422,11 @@ export class ShmCompletionQueue extends CompletionQueue {
   }
 
   cause(causeId: number): Cause | undefined {
-    return this.device.cause(causeId);
+    return this.device.causes.find(causeId);
   }
 
   protected hold(on: boolean): void {
-    this.device.hold(this, on);
+    this.device.hold(on);
   }
 
   #refuse(): never {

@@ -10,7 +10,13 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { basename } from 'node:path';
 import { type Door, openDoor } from '../../../native/door.js';
-import { CompletionChannel, type CompletionQueue, type CompletionThread, type CqInit } from '../../completion-queue.js';
+import {
+  CompletionChannel,
+  type CompletionQueue,
+  type CompletionThread,
+  type CqInit,
+  type WaitOptions,
+} from '../../completion-queue.js';
 import type { Connection, ConnectOptions, Listener } from '../../connection.js';
 import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
@@ -18,14 +24,16 @@ import type { MemoryKind, RemoteRegion } from '../../memory-region.js';
 import { COMPLETION_OPCODES } from '../../opcode.js';
 import type { ProtectionDomain } from '../../protection-domain.js';
 import type { QpAddress, QueuePair } from '../../queue-pair.js';
-import { type Cause, statusMeaning, statusName } from '../../status.js';
+import { statusMeaning, statusName } from '../../status.js';
 import { systemError } from '../../system-error.js';
+import { CauseLog } from '../cause-log.js';
+import { EventQueue } from '../event-queue.js';
+import { checkAllocation, openRange } from '../mapped-memory.js';
 import { Arena, type Block } from './arena.js';
 import { ShmCompletionQueue } from './completion-queue.js';
 import { ShmCompletionThread } from './completion-thread.js';
 import { connectTo, listenOn } from './connection.js';
 import { Control, IndexPool } from './control.js';
-import { EventQueue } from './event-queue.js';
 import {
   C_BYTES,
   C_COPIED_OUT,
@@ -89,9 +97,7 @@ const CAPABILITIES: Capabilities = {
 const KNOWN_OPTIONS = ['name', 'transferThreshold', 'segmentDirectory'];
 /** Mappings kept for peers that nobody uses right now. */
 const IDLE_PEERS = 16;
-const CAUSES = 1024;
 const SCRATCH_BYTES = MTU + 64;
-const PAGE = 4096;
 
 /** Where a buffer of this device lies. */
 interface Home {
@@ -129,6 +135,7 @@ export class ShmDevice implements Device {
   readonly queuePairs = new Map<number, ShmQueuePair>();
   readonly completionQueues = new Set<ShmCompletionQueue>();
   readonly srqs = new Set<ShmSharedReceiveQueue>();
+  readonly causes = new CauseLog();
   /** Words of a completion entry for the transfer thread. */
   readonly entry = new Int32Array(16);
   readonly bellFd: number;
@@ -152,12 +159,10 @@ export class ShmDevice implements Device {
   readonly #threads = new Set<ShmCompletionThread>();
   readonly #files: Segment[] = [];
   readonly #pds = new Set<ShmProtectionDomain>();
-  readonly #holders = new Set<object>();
   readonly #scratch: Block;
-  readonly #causes: (Cause | undefined)[] = [];
-  #lastCause = 0;
   readonly #connections = new Set<{ close(): void }>();
   #pdNumber = 0;
+  #holds = 0;
   #ticker: NodeJS.Timeout | undefined;
   #progressing = false;
   #closed = false;
@@ -264,32 +269,23 @@ export class ShmDevice implements Device {
     return region && region.lkey === lkey && region.live ? region : undefined;
   }
 
-  /** Keeps the cause of an error under a number, the last CAUSES of them. */
+  /** Keeps the cause of an error under a number. */
   explain(status: number, qp: ShmQueuePair, wrId: number, opcode: number, words = ''): number {
-    this.#lastCause++;
-    this.#causes[this.#lastCause % CAUSES] = {
+    return this.causes.note({
       status: statusName(status),
       qpNum: qp.qpNum,
       wrId,
       opcode: COMPLETION_OPCODES[opcode],
       peer: qp.peerName,
       words: words === '' ? statusMeaning(status) : words,
-    };
-    return this.#lastCause;
-  }
-
-  cause(causeId: number): Cause | undefined {
-    const kept = causeId > 0 && causeId > this.#lastCause - CAUSES && causeId <= this.#lastCause;
-    return kept ? this.#causes[causeId % CAUSES] : undefined;
+    });
   }
 
   // ---- memory ----
 
   alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
     this.check();
-    if (!Number.isSafeInteger(byteLength) || byteLength < 1) {
-      throw new VerbsError('VERBS_INVALID', `alloc needs a number of bytes from 1 on: got ${String(byteLength)}`);
-    }
+    checkAllocation(byteLength);
     const block = this.arena.take(byteLength, options);
     const buffer = this.door.addon.view(block.segment.mapping, block.offset, byteLength);
     this.#homes.set(buffer, {
@@ -318,22 +314,7 @@ export class ShmDevice implements Device {
 
   mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
     this.check();
-    const { writable = false, offset = 0 } = options;
-    if (!Number.isInteger(offset) || offset < 0 || offset % PAGE !== 0) {
-      throw new VerbsError('VERBS_INVALID', `offset must be a multiple of ${PAGE}: got ${String(offset)}`);
-    }
-    let fd: number;
-    try {
-      fd = openSync(path, writable ? 'r+' : 'r');
-    } catch (error) {
-      throw new VerbsError('VERBS_SYSTEM', `cannot open ${path}: ${(error as Error).message}`, { cause: error });
-    }
-    const size = fstatSync(fd).size;
-    const length = options.length ?? size - offset;
-    if (!(Number.isInteger(length) && length >= 1 && offset + length <= size)) {
-      closeSync(fd);
-      throw new VerbsError('VERBS_INVALID', `${path} has ${size} bytes: bytes ${offset} to ${offset + length} are not all there`);
-    }
+    const { fd, offset, length, writable } = openRange(path, options);
     // Peers map the file from its start, so the segment does too.
     const segment = new Segment(this.door, fd, 0, offset + length, writable, true);
     this.#files.push(segment);
@@ -472,7 +453,7 @@ export class ShmDevice implements Device {
   unsettle(qp: ShmQueuePair): void {
     this.#unsettled.add(qp);
     this.#countBusy();
-    if (this.#holders.size > 0) this.sleeping(); // somebody sleeps already
+    if (this.#holds > 0) this.sleeping(); // somebody sleeps already
   }
 
   settle(qp: ShmQueuePair): void {
@@ -611,10 +592,9 @@ export class ShmDevice implements Device {
   }
 
   /** Keeps the event loop alive for a waiter. */
-  hold(who: object, on: boolean): void {
-    if (on) this.#holders.add(who);
-    else this.#holders.delete(who);
-    if (!this.#closed) this.door.addon.bellHold(this.#bell, this.#holders.size > 0 ? 1 : 0);
+  hold(on: boolean): void {
+    this.#holds += on ? 1 : -1;
+    if (!this.#closed) this.door.addon.bellHold(this.#bell, this.#holds > 0 ? 1 : 0);
   }
 
   raise(event: AsyncEvent): void {
@@ -626,16 +606,10 @@ export class ShmDevice implements Device {
     return this.#events.take();
   }
 
-  async nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
-    this.check();
+  nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
     this.progress();
     this.sleeping();
-    this.hold(this.#events, true);
-    try {
-      return await this.#events.next(options);
-    } finally {
-      if (this.#events.waiting === 0) this.hold(this.#events, false);
-    }
+    return this.#events.next(this, options);
   }
 
   // ---- the rest ----
@@ -674,6 +648,10 @@ export class ShmDevice implements Device {
   /** Bytes of shared memory held now: segments (arena and rings) and control pages for queue pairs. */
   get segmentBytes(): number {
     return this.f64[H_SEGMENT_BYTES_F64];
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
   }
 
   /** Throws VERBS_CLOSED once the device is closed. */

@@ -3,8 +3,8 @@
  */
 
 import { VerbsError } from '../../errors.js';
-import type { MemoryKind, MemoryRegion, RemoteRegion } from '../../memory-region.js';
-import type { Sge } from '../../work-request.js';
+import type { MemoryKind } from '../../memory-region.js';
+import { RegisteredRegion } from '../registered-region.js';
 import type { Block } from './arena.js';
 import type { ShmDevice } from './device.js';
 import {
@@ -58,14 +58,9 @@ export interface Span {
   readonly length: number;
 }
 
-export class ShmMemoryRegion implements MemoryRegion {
+export class ShmMemoryRegion extends RegisteredRegion {
   readonly lkey: number;
   readonly rkey: number;
-  readonly addr: number;
-  readonly length: number;
-  readonly access: number;
-  readonly kind: MemoryKind;
-  readonly bytes: Uint8Array;
   readonly pd: ShmProtectionDomain;
   /** The whole buffer as bytes and as words, and where the region starts in it. */
   readonly u8: Uint8Array;
@@ -89,15 +84,11 @@ export class ShmMemoryRegion implements MemoryRegion {
     entry: RegionEntry,
     parts?: RegionParts,
   ) {
+    super(kind, access, bytes, entry.address, entry.length);
     const device = pd.device;
     this.#device = device;
     this.#parts = parts;
     this.pd = pd;
-    this.kind = kind;
-    this.access = access;
-    this.bytes = bytes;
-    this.addr = entry.address;
-    this.length = entry.length;
     this.start = bytes.byteOffset;
     this.u8 = new Uint8Array(bytes.buffer);
     this.i32 = new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >> 2);
@@ -121,13 +112,6 @@ export class ShmMemoryRegion implements MemoryRegion {
     pd.users++;
   }
 
-  slice(offset = 0, length = this.length - offset): Sge {
-    if (!(Number.isInteger(offset) && Number.isInteger(length) && offset >= 0 && length >= 0 && offset + length <= this.length)) {
-      throw new RangeError(`bytes ${offset} to ${offset + length} are outside the region of ${this.length} bytes`);
-    }
-    return { addr: this.addr + offset, length, lkey: this.lkey };
-  }
-
   /** The contiguous pieces of a range: itself, or the blocks of an indexed or strided region. */
   spans(offset: number, length: number): Span[] {
     if (!this.#parts) return [{ region: this, offset, length }];
@@ -148,10 +132,6 @@ export class ShmMemoryRegion implements MemoryRegion {
       }
     });
     return spans;
-  }
-
-  remote(): RemoteRegion {
-    return { addr: this.addr, length: this.length, rkey: this.rkey };
   }
 
   deregister(): void {
@@ -200,9 +180,5 @@ export class ShmMemoryRegion implements MemoryRegion {
         }
       }
     }
-  }
-
-  [Symbol.dispose](): void {
-    this.deregister();
   }
 }

@@ -14,6 +14,7 @@ import type { AddressVector } from '../../qp-state.js';
 import type { QueuePair } from '../../queue-pair.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
 import type { Sge } from '../../work-request.js';
+import { bytesOf, refuseMovable } from '../registrable.js';
 import { ShmAddressHandle } from './address-handle.js';
 import type { ShmDevice } from './device.js';
 import { KIND_MAPPED, KIND_PRIVATE, KIND_UMR, RUN_F64 } from './layout.js';
@@ -43,7 +44,6 @@ export class ShmProtectionDomain implements ProtectionDomain {
     const bits = accessBits(access);
     const bytes = bytesOf(memory);
     const buffer = bytes.buffer as ArrayBuffer;
-    if (bytes.byteLength === 0) throw new VerbsError('VERBS_INVALID', 'the memory is empty, or its buffer was detached');
     const home = this.device.locate(buffer);
     if (home) {
       if (!home.segment.writable && bits & ~(4 | 64)) {
@@ -179,43 +179,6 @@ export class ShmProtectionDomain implements ProtectionDomain {
   [Symbol.dispose](): void {
     this.close();
   }
-}
-
-function bytesOf(memory: ArrayBuffer | ArrayBufferView): Uint8Array {
-  if (memory instanceof ArrayBuffer) return memory.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(memory);
-  if (ArrayBuffer.isView(memory) && memory.buffer instanceof ArrayBuffer) {
-    return new Uint8Array(memory.buffer, memory.byteOffset, memory.byteLength);
-  }
-  throw new VerbsError(
-    'VERBS_INVALID',
-    'register takes an ArrayBuffer or a view of one; a SharedArrayBuffer cannot be registered',
-  );
-}
-
-const WASM_PAGE = 65536;
-const GUARD_BYTES = 2 ** 30;
-
-/** Memory that can move or shrink under the device cannot be registered: resizable buffers and WebAssembly memories. */
-function refuseMovable(buffer: ArrayBuffer, address: number): void {
-  if ((buffer as { resizable?: boolean }).resizable) {
-    throw new VerbsError('VERBS_INVALID', 'a resizable ArrayBuffer cannot be registered: its memory may shrink under the device');
-  }
-  if (buffer.byteLength % WASM_PAGE === 0 && isGuarded(address + buffer.byteLength)) {
-    throw new VerbsError(
-      'VERBS_INVALID',
-      'the memory of a WebAssembly instance cannot be registered: it moves when it grows; copy through device.alloc',
-    );
-  }
-}
-
-/** Nothing in JavaScript tells a WebAssembly memory; but V8 puts gigabytes of inaccessible addresses behind one, and behind nothing else. */
-function isGuarded(end: number): boolean {
-  for (const line of readFileSync('/proc/self/maps', 'utf8').split('\n')) {
-    const [range, rights] = line.split(' ');
-    const [from, to] = range.split('-').map((hex) => Number.parseInt(hex, 16));
-    if (from <= end && end < to) return rights === '---p' && to - end >= GUARD_BYTES;
-  }
-  return false;
 }
 
 let tracing = false;

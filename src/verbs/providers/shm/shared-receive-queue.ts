@@ -4,7 +4,7 @@
 
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import type { SrqInit } from '../../protection-domain.js';
+import { checkedSrqInit, type SrqInit } from '../../protection-domain.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
 import type { PreparedRecv, RecvWorkRequest } from '../../work-request.js';
 import type { ShmMemoryRegion } from './memory-region.js';
@@ -22,19 +22,7 @@ export class ShmSharedReceiveQueue implements SharedReceiveQueue {
   #closed = false;
 
   constructor(pd: ShmProtectionDomain, init: SrqInit) {
-    const { maxWr = 256, maxSge = 3, limit = 0, ...unknown } = init;
-    for (const name of Object.keys(unknown)) {
-      throw new VerbsError('VERBS_INVALID', `createSrq has no option '${name}': it has maxWr, maxSge, limit`);
-    }
-    for (const [name, value, low, high] of [
-      ['maxWr', maxWr, 1, 65536],
-      ['maxSge', maxSge, 1, 64],
-      ['limit', limit, 0, 65536],
-    ] as const) {
-      if (!Number.isInteger(value) || value < low || value > high) {
-        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to ${high}: got ${String(value)}`);
-      }
-    }
+    const { maxWr, maxSge, limit } = checkedSrqInit(init);
     this.pd = pd;
     this.maxWr = maxWr;
     this.maxSge = maxSge;

@@ -7,7 +7,7 @@ import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
 import type { ProtectionDomain, QpInit } from '../../protection-domain.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
-import { bytesOf, refuseMovable } from '../roce/registrable.js';
+import { bytesOf, refuseMovable } from '../registrable.js';
 import type { UcxDevice } from './device.js';
 import { UcxQueuePair } from './queue-pair.js';
 import { UcxMemoryRegion } from './region.js';

@@ -3,7 +3,7 @@
  */
 
 import { readFileSync } from 'node:fs';
-import { VerbsError } from '../../errors.js';
+import { VerbsError } from '../errors.js';
 
 const WASM_PAGE = 65536;
 const GUARD_BYTES = 2 ** 30;
