@@ -147,7 +147,7 @@ export class Stage {
   }
 
   /** Fails when something of the jobs is still there `limitMs` after now. */
-  async assertNothingLeft(limitMs = 2000): Promise<void> {
+  async assertNothingLeft(limitMs = 10_000): Promise<void> {
     const deadline = performance.now() + limitMs;
     while (this.leftovers().length > 0 && performance.now() < deadline) await pause(20);
     assert.deepEqual(this.leftovers(), [], 'left behind');
