@@ -22,12 +22,13 @@ async function stage(size: number, options: Partial<CoordinatorOptions> = {}) {
     opened.push(store);
     const member: Member = {
       rank,
-      host: { id: 'h', machine: 'h', name: 'box' },
+      host: { id: 'h', machine: 'h', boot: 'h', name: 'box' },
       pid: given.pid ?? 100 + rank,
       startTime: 1,
       numa: 0,
       nics: [],
       addresses: [],
+      engine: 'auto',
       node: 'v20',
     };
     const joined = store.call({ op: 'join', size: given.size ?? size, member }, undefined, given.timeoutMs ?? 20_000);

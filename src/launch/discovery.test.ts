@@ -6,12 +6,13 @@ import type { Member } from './member.js';
 
 const member = (rank: number, host: string, numa: number, nics: Member['nics'] = []): Member => ({
   rank,
-  host: { id: host, machine: host, name: host },
+  host: { id: host, machine: host, boot: host, name: host },
   pid: rank,
   startTime: 1,
   numa,
   nics,
   addresses: [],
+  engine: 'auto',
   node: 'v20',
 });
 
@@ -34,8 +35,8 @@ it('the topology knows who shares a host and a NUMA node', () => {
 
 it('a rank gets a NIC of its own NUMA node, and neighbours share them in turn', () => {
   const nics = [
-    { name: 'mlx5_0', numa: 0 },
-    { name: 'mlx5_1', numa: 1 },
+    { name: 'mlx5_0', numa: 0, active: true },
+    { name: 'mlx5_1', numa: 1, active: true },
   ];
   const topology = topologyOf([member(0, 'a', 0, nics), member(1, 'a', 1, nics), member(2, 'a', -1, nics)]);
   assert.deepEqual(

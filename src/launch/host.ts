@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { askedEngine } from './engine.js';
 import { explainAddresses, usableAddresses } from './interfaces.js';
 import type { HostIdentity, Member, Nic } from './member.js';
 
@@ -72,7 +73,9 @@ function numaOf(root: string): number {
 function nicsOf(root: string): Nic[] {
   return namesIn(root, 'sys/class/infiniband').map((name) => {
     const numa = Number(textOf(root, `sys/class/infiniband/${name}/device/numa_node`) ?? -1);
-    return { name, numa: Number.isInteger(numa) ? numa : -1 };
+    const ports = `sys/class/infiniband/${name}/ports`;
+    const active = namesIn(root, ports).some((port) => textOf(root, `${ports}/${port}/state`)?.endsWith('ACTIVE'));
+    return { name, numa: Number.isInteger(numa) ? numa : -1, active };
   });
 }
 
@@ -88,8 +91,8 @@ function identify(root: string, virtual: number | undefined): HostIdentity {
     // No namespaces: then there is only one.
   }
   const machine = `${boot} ${namespace} uid:${process.getuid?.() ?? 0}`;
-  if (virtual === undefined) return { id: machine, machine, name: hostname() };
-  return { id: `${machine} virtual:${virtual}`, machine, name: `${hostname()}/${virtual}`, virtual };
+  if (virtual === undefined) return { id: machine, machine, boot, name: hostname() };
+  return { id: `${machine} virtual:${virtual}`, machine, boot, name: `${hostname()}/${virtual}`, virtual };
 }
 
 /** The name of this machine that ranks on it share. */
@@ -101,11 +104,13 @@ export interface DescribeOptions {
   readonly virtualHost?: number | undefined;
   /** Interface, address or prefix that must be used. Default: the best one. */
   readonly interface?: string | undefined;
+  /** 'verbs', 'ucx' or 'auto', the default. */
+  readonly engine?: string | undefined;
   /** Where /proc and /sys are. Default '/'. */
   readonly root?: string;
 }
 
-/** This process as a member of a world. @throws LAUNCH_ENVIRONMENT for an interface that is not there. */
+/** This process as a member of a world. @throws LAUNCH_ENVIRONMENT for an interface that is not there, or an engine. */
 export function describeSelf(rank: number, startTime: number, options: DescribeOptions = {}): Member {
   const { root = '/', virtualHost } = options;
   return {
@@ -116,6 +121,7 @@ export function describeSelf(rank: number, startTime: number, options: DescribeO
     numa: numaOf(root),
     nics: nicsOf(root),
     addresses: usableAddresses(explainAddresses(options.interface)),
+    engine: askedEngine(options.engine),
     node: process.version,
   };
 }

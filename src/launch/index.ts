@@ -1,7 +1,9 @@
 export { type ConnectivityOptions, type ConnectivityResult, connectivityError, type PathResult } from './connectivity.js';
 export type { Host } from './discovery.js';
+export type { Engine, EngineVerdict } from './engine.js';
 export { type LaunchEnvironment, type Launcher, readEnvironment } from './environment.js';
 export { LaunchError, type LaunchErrorCode } from './errors.js';
+export { explainChoices, type WorldChoices } from './explanation.js';
 export { type AddressCandidate, explainAddresses, type HostAddress } from './interfaces.js';
 export type { Liveness, LostRank } from './liveness.js';
 export type { HostIdentity, Member, Nic } from './member.js';

@@ -12,12 +12,13 @@ after(() => {
 
 const member = (rank: number): Member => ({
   rank,
-  host: { id: `host ${rank}`, machine: `host ${rank}`, name: `host${rank}` },
+  host: { id: `host ${rank}`, machine: `host ${rank}`, boot: `host ${rank}`, name: `host${rank}` },
   pid: 1000 + rank,
   startTime: 1,
   numa: 0,
   nics: [],
   addresses: [],
+  engine: 'auto',
   node: 'v20',
 });
 

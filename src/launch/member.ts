@@ -1,13 +1,16 @@
 /** What every rank tells about itself when it joins, and what all ranks then know of each other. */
 
+import type { Engine } from './engine.js';
 import type { HostAddress } from './interfaces.js';
 
 /** Where a rank runs, as the ranks tell it. Two ranks share a host when `id` is equal. */
 export interface HostIdentity {
   /** Same for ranks that can share memory: boot of the kernel, process namespace, user, and the virtual host where there is one. */
   readonly id: string;
-  /** Same for ranks on one kernel, virtual hosts or not. */
+  /** The same without the virtual host. */
   readonly machine: string;
+  /** Same for ranks on one kernel, in whatever containers. */
+  readonly boot: string;
   /** Name for people. */
   readonly name: string;
   /** Index with `--virtual-hosts`, otherwise undefined. */
@@ -19,6 +22,8 @@ export interface Nic {
   readonly name: string;
   /** NUMA node it is attached to; -1: not known. */
   readonly numa: number;
+  /** A port of it is active. */
+  readonly active: boolean;
 }
 
 /** One rank of the world. */
@@ -33,6 +38,8 @@ export interface Member {
   readonly nics: readonly Nic[];
   /** Network addresses of its host, best first. */
   readonly addresses: readonly HostAddress[];
+  /** What VERBENA_ENGINE asks for. */
+  readonly engine: Engine | 'auto';
   readonly node: string;
 }
 

@@ -7,6 +7,7 @@
  */
 
 import type { Context, Endpoint, Worker } from '../messaging/index.js';
+import { engineOf } from './engine.js';
 import { LaunchError } from './errors.js';
 import type { Liveness } from './liveness.js';
 import type { Member } from './member.js';
@@ -58,9 +59,7 @@ export class RankWorker {
     const { openContext } = await import('../messaging/index.js');
     const self = this.#members[this.#rank];
     this.#context = await openContext({
-      device: isUcx()
-        ? ['ucx']
-        : selectProviders(this.#rank, this.#members, await this.#available()).map((provider) => deviceFor(provider, self)),
+      ...(engineOf(this.#members) === 'ucx' ? { engine: 'ucx' } : { device: await this.#devices(self) }),
       host: self.host.id,
       name: `rank ${this.#rank}`,
     });
@@ -70,6 +69,17 @@ export class RankWorker {
     await this.#store.set(addressKey(this.#rank), worker.address);
     await this.#store.set(WANTED, '1');
     return worker;
+  }
+
+  /** The devices of this rank. A fallback is said once, by the first rank of a host. */
+  async #devices(self: Member): Promise<string[]> {
+    const { providers, fallbacks } = selectProviders(this.#rank, this.#members, await this.#available());
+    const isFirst = this.#members.find(({ host }) => host.id === self.host.id) === self;
+    if (fallbacks.length > 0 && isFirst) {
+      const more = fallbacks.length > 1 ? ` (and so to ${fallbacks.length - 1} more hosts)` : '';
+      process.emitWarning(fallbacks[0] + more, { type: 'VerbenaWarning', code: 'VERBENA_FALLBACK' });
+    }
+    return providers.map((provider) => deviceFor(provider, self));
   }
 
   /** @throws LAUNCH_RANK_LOST, LAUNCH_TIMEOUT when the rank does not open its worker within a minute: its thread is blocked. */
@@ -114,11 +124,4 @@ export class RankWorker {
 
 function ignore(): undefined {
   return undefined;
-}
-
-/** One engine for the whole world: `verbena run --engine ucx` says so to every rank. */
-function isUcx(): boolean {
-  const engine = process.env['VERBENA_ENGINE'] ?? 'verbs';
-  if (engine === 'ucx' || engine === 'verbs' || engine === 'auto') return engine === 'ucx';
-  throw new LaunchError('LAUNCH_INVALID', `VERBENA_ENGINE is '${engine}': use verbs, ucx or auto`);
 }

@@ -7,7 +7,7 @@
 
 import { existsSync } from 'node:fs';
 import { LaunchError } from './errors.js';
-import type { Member } from './member.js';
+import { type Member, nameOf } from './member.js';
 
 /** A pair of ranks, seen from the first. */
 export interface Pair {
@@ -24,42 +24,69 @@ export interface Candidate {
   readonly latencyUs: number;
   /** What follows the colon in 'provider:device' on a rank's host. Default: nothing, the provider chooses. */
   device?(member: Member): string | undefined;
-  /** undefined when it can join the pair, otherwise why not. */
+  /** undefined when it can join the pair, otherwise why not and what to do. */
   refuses(pair: Pair): string | undefined;
+  /** Whether the pair is made for it: to go without it then is a fallback, which is said aloud. */
+  expects(pair: Pair): boolean;
 }
 
-const sharesMemory = ({ from, to }: Pair) => from.host.id === to.host.id;
-const onSeparateHosts = ({ from, to }: Pair) => (from.host.machine === to.host.machine ? 'both are on one machine' : undefined);
-
-function needsNics({ from, to }: Pair): string | undefined {
-  const without = [from, to].filter(({ nics }) => nics.length === 0);
-  if (without.length === 0) return undefined;
-  return `no RDMA device on the host of ${without.map(({ rank }) => `rank ${rank}`).join(' and ')}`;
+/** 'rank 0 and rank 1': those of a pair to whom it applies; '' for none. */
+function whom({ from, to }: Pair, applies: (member: Member) => boolean): string {
+  const found = [from, to].filter(applies);
+  return found.map(({ rank }) => `rank ${rank}`).join(' and ');
 }
+
+function cannotShare({ from, to }: Pair): string | undefined {
+  if (from.host.id === to.host.id) return undefined;
+  if (from.host.boot !== to.host.boot || from.host.machine === to.host.machine) return 'they do not share a host';
+  return (
+    'they share a machine, but not the process namespace or the user, so that neither maps memory of the other: start them as one user in one ' +
+    'namespace (docker run --pid=container:NAME, hostPID: true)'
+  );
+}
+
+function lacksNic(pair: Pair): string | undefined {
+  const without = whom(pair, ({ nics }) => nics.length === 0);
+  if (without !== '') return `no RDMA device on the host of ${without}`;
+  const inactive = whom(pair, ({ nics }) => !nics.some(({ active }) => active));
+  return inactive === ''
+    ? undefined
+    : `no port of an RDMA device is active on the host of ${inactive}: verbena doctor shows them`;
+}
+
+function lacksAddress(pair: Pair): string | undefined {
+  const without = whom(pair, ({ addresses }) => addresses.length === 0);
+  return without === '' ? undefined : `the host of ${without} has no network address: bring an interface up`;
+}
+
+const isVirtual = ({ host }: Member) => host.virtual !== undefined;
+const isSame = (from: Member, to: Member, what: 'boot' | 'machine') => from.host[what] === to.host[what];
 
 /** Order does not matter; the latency does. */
 const CANDIDATES: readonly Candidate[] = [
   {
     provider: 'shm',
     latencyUs: 0.15,
-    refuses: (pair) => (sharesMemory(pair) ? undefined : 'they do not share a host'),
+    refuses: cannotShare,
+    expects: ({ from, to }) => isSame(from, to, 'boot') && !isVirtual(from),
   },
-  { provider: 'ibverbs', latencyUs: 2, refuses: needsNics },
+  { provider: 'ibverbs', latencyUs: 2, refuses: lacksNic, expects: (pair) => whom(pair, ({ nics }) => nics.length === 0) === '' },
   {
     provider: 'roce',
     latencyUs: 20,
     device: ({ addresses }) => addresses[0]?.address,
-    refuses: ({ from, to }) =>
-      from.addresses.length > 0 && to.addresses.length > 0 ? undefined : 'a host without a network address',
+    refuses: lacksAddress,
+    expects: () => true,
   },
   {
     provider: 'shm',
     use: 'between virtual hosts',
     latencyUs: 1000,
-    refuses: (pair) =>
-      pair.from.host.virtual !== undefined && onSeparateHosts(pair) !== undefined
+    refuses: ({ from, to }) =>
+      isVirtual(from) && isSame(from, to, 'machine')
         ? undefined
         : 'only for virtual hosts of one machine, where nothing else joins them',
+    expects: () => false,
   },
 ];
 
@@ -68,6 +95,7 @@ export interface Verdict {
   readonly provider: string;
   readonly use: string | undefined;
   readonly latencyUs: number;
+  readonly fits: boolean;
   readonly chosen: boolean;
   readonly why: string;
 }
@@ -76,6 +104,8 @@ export interface Selection {
   /** undefined: nothing joins the two. */
   readonly provider: string | undefined;
   readonly verdicts: readonly Verdict[];
+  /** The pair goes without the provider it is made for: what was wanted, what is missing, how to get it. */
+  readonly fallback: string | undefined;
 }
 
 /** Why a provider does not work on this machine; undefined where it does. */
@@ -111,13 +141,29 @@ export function selectProvider(pair: Pair, available: Availability, candidates: 
       (chosen
         ? 'lowest latency of those that fit'
         : `${best?.provider} is faster: ${best?.latencyUs} us against ${latencyUs} us`);
-    return { provider, use, latencyUs, chosen, why };
+    return { provider, use, latencyUs, fits: refusal === undefined, chosen, why };
   });
-  return { provider: best?.provider, verdicts };
+  const missed = judged.find(
+    ({ candidate, refusal }) => best && refusal !== undefined && candidate.latencyUs < best.latencyUs && candidate.expects(pair),
+  );
+  const fallback =
+    missed &&
+    `${nameOf(pair.from)} to ${nameOf(pair.to)} goes by ${best?.provider}, about ${best?.latencyUs} us a message, instead of ` +
+      `${missed.candidate.provider}, ${missed.candidate.latencyUs} us: ${missed.refusal}`;
+  return { provider: best?.provider, verdicts, fallback };
+}
+
+/** What a rank opens. */
+export interface RankProviders {
+  /** The fastest first. */
+  readonly providers: readonly string[];
+  /** The pairs, one for each host, that go without the provider they are made for. */
+  readonly fallbacks: readonly string[];
 }
 
 /**
- * The providers that a rank opens: one for every kind of pair it is part of, the fastest first. Alone it opens the fastest that works.
+ * The providers of a rank: what joins it best with the ranks of each host, and to other hosts every network that fits, because a host may lack what this one
+ * has; messaging takes the fastest that both have. Alone a rank opens the fastest that works.
  * @throws LAUNCH_UNREACHABLE with the first pair that nothing joins
  */
 export function selectProviders(
@@ -125,29 +171,33 @@ export function selectProviders(
   members: readonly Member[],
   available: Availability,
   candidates: readonly Candidate[] = CANDIDATES,
-): string[] {
+): RankProviders {
   const from = members[rank];
-  const chosen = new Map<string, number>();
+  const latencies = new Map<string, number>();
+  const fallbacks: string[] = [];
   // Ranks of one host are alike.
   const seen = new Set<string>();
   for (const to of members) {
     if (to.rank === rank || seen.has(to.host.id)) continue;
     seen.add(to.host.id);
     const selection = selectProvider({ from, to }, available, candidates);
-    const verdict = selection.verdicts.find((one) => one.chosen);
-    if (verdict === undefined) {
+    if (selection.provider === undefined) {
       throw new LaunchError('LAUNCH_UNREACHABLE', `no provider joins all ranks. ${explainSelection({ from, to }, selection)}`, {
         rank: to.rank,
       });
     }
-    chosen.set(verdict.provider, Math.min(verdict.latencyUs, chosen.get(verdict.provider) ?? Number.POSITIVE_INFINITY));
+    if (selection.fallback !== undefined) fallbacks.push(selection.fallback);
+    for (const { provider, latencyUs, chosen, fits, use } of selection.verdicts) {
+      const isReserve = fits && use === undefined && from.host.id !== to.host.id;
+      if (chosen || isReserve) latencies.set(provider, Math.min(latencyUs, latencies.get(provider) ?? Number.POSITIVE_INFINITY));
+    }
   }
-  if (chosen.size === 0) {
+  if (latencies.size === 0) {
     const working = candidates.filter(({ provider }) => available.has(provider) && available.get(provider) === undefined);
     const best = working.sort((a, b) => a.latencyUs - b.latencyUs)[0];
-    return [best?.provider ?? 'auto'];
+    return { providers: [best?.provider ?? 'auto'], fallbacks };
   }
-  return [...chosen].sort(([, a], [, b]) => a - b).map(([provider]) => provider);
+  return { providers: [...latencies].sort(([, a], [, b]) => a - b).map(([provider]) => provider), fallbacks };
 }
 
 /** The name by which a rank opens a provider: on the interface that was chosen for its host, where that matters. */

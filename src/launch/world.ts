@@ -22,6 +22,7 @@ import type { CoordinatorThreadInput, CoordinatorThreadMessage } from './coordin
 import { type Host, hostsOf, topologyOf } from './discovery.js';
 import { type LaunchEnvironment, type Launcher, readEnvironment } from './environment.js';
 import { LaunchError, type LaunchErrorCode } from './errors.js';
+import type { WorldChoices } from './explanation.js';
 import { takeHandedOver } from './handed-over.js';
 import { describeSelf, machineId } from './host.js';
 import { Liveness } from './liveness.js';
@@ -185,13 +186,22 @@ export class World {
   readonly #store: TcpStore;
   readonly #worker: RankWorker;
   readonly #holder: Holder;
+  readonly #interface: string | undefined;
   readonly #atExit: (code: number) => void;
   readonly #atIdle: () => void;
   #finalized: Promise<void> | undefined;
   #available: ReturnType<typeof availableProviders> | undefined;
 
   /** @internal */
-  constructor(at: LaunchEnvironment, members: readonly Member[], store: TcpStore, liveness: Liveness, holder: Holder) {
+  constructor(
+    at: LaunchEnvironment,
+    members: readonly Member[],
+    store: TcpStore,
+    liveness: Liveness,
+    holder: Holder,
+    wantedInterface: string | undefined,
+  ) {
+    this.#interface = wantedInterface;
     this.rank = at.rank;
     this.size = at.size;
     this.launcher = at.launcher;
@@ -224,6 +234,12 @@ export class World {
     const to = this.members[rank];
     if (!to) throw new LaunchError('LAUNCH_INVALID', `there is no rank ${rank}: ranks are 0 to ${this.size - 1}`);
     return selectProvider({ from: this.members[this.rank], to }, await this.#providers());
+  }
+
+  /** Engine, provider to every host and network addresses, with what was not chosen and why; `explainChoices` has the words. */
+  async explain(): Promise<WorldChoices> {
+    const { choicesOf } = await import('./explanation.js');
+    return choicesOf(this.rank, this.members, await this.#providers(), this.#interface);
   }
 
   #providers(): ReturnType<typeof availableProviders> {
@@ -283,9 +299,11 @@ async function join(options: InitOptions): Promise<World> {
   const silenceMs = setting(options, 'silenceMs', 'VERBENA_SILENCE_MS', 10_000);
   const { finalizeTimeoutMs = 30_000 } = options;
   const [startTime] = loadAddon().processStat(process.pid) ?? [0];
+  const wantedInterface = options.interface ?? env['VERBENA_INTERFACE'];
   const self = describeSelf(at.rank, startTime, {
     virtualHost: at.virtualHost,
-    interface: options.interface ?? env['VERBENA_INTERFACE'],
+    interface: wantedInterface,
+    engine: env['VERBENA_ENGINE'],
   });
   const holder = await findHolder(at, { timeoutMs, heartbeatMs, silenceMs, finalizeTimeoutMs });
   let liveness: Liveness | undefined;
@@ -311,7 +329,7 @@ async function join(options: InitOptions): Promise<World> {
       holder: startedByRun(at) ? -1 : 0,
       endWithCoordinator: startedByRun(at),
     });
-    return new World(at, joined.members, store, liveness, holder);
+    return new World(at, joined.members, store, liveness, holder, wantedInterface);
   } catch (error) {
     liveness?.close();
     store?.close();

@@ -24,8 +24,8 @@ const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
   ucx: async () => (await import('./providers/ucx/provider.js')).ucxProvider,
 };
 
-/** What 'auto' tries, best first: fabrics that reach another process. */
-const AUTOMATIC: readonly string[] = ['shm'];
+/** What 'auto' tries, best first: fabrics that reach another process. Ranks choose for each pair instead (launch/selector.ts). */
+const AUTOMATIC: readonly string[] = ['shm', 'ibverbs', 'roce'];
 
 /** Names that `openDevice` takes. */
 export function providerNames(): string[] {
@@ -41,20 +41,39 @@ export async function getProvider(name: string): Promise<Provider> {
   return load();
 }
 
+let isFallbackSaid = false;
+
 /**
- * Opens a device: 'shm', 'sim', 'ibverbs:rxe0', or 'auto' (the first provider that works here and reaches other processes). Throws VERBS_NO_DEVICE with the reason and what to do.
+ * The first provider that works here. Taking another than the first is a fallback, which the process is warned of once.
+ * Throws VERBS_NO_DEVICE with all reasons when none works.
+ */
+export async function firstThatWorks(
+  names: readonly string[],
+  load: (name: string) => Promise<Pick<Provider, 'unavailable'>> = getProvider,
+): Promise<string> {
+  const reasons: string[] = [];
+  for (const name of names) {
+    const reason = await (await load(name)).unavailable();
+    if (reason !== undefined) {
+      reasons.push(`${name}: ${reason}`);
+      continue;
+    }
+    if (reasons.length > 0 && !isFallbackSaid) {
+      isFallbackSaid = true;
+      const options = { type: 'VerbenaWarning', code: 'VERBENA_FALLBACK' };
+      process.emitWarning(`'auto' opened ${name} instead of what does not work here. ${reasons.join(' ')}`, options);
+    }
+    return name;
+  }
+  throw new VerbsError('VERBS_NO_DEVICE', `no provider works here. ${reasons.join(' ')}`);
+}
+
+/**
+ * Opens a device: 'shm', 'sim', 'ibverbs:rxe0', or 'auto' (the best provider that works here and reaches other processes: shared memory where there is any).
+ * Throws VERBS_NO_DEVICE with the reason and what to do.
  */
 export async function openDevice(name = 'auto', options: DeviceOptions = {}): Promise<Device> {
-  if (name === 'auto') {
-    const reasons: string[] = [];
-    for (const candidate of AUTOMATIC) {
-      const provider = await getProvider(candidate);
-      const reason = await provider.unavailable();
-      if (reason === undefined) return provider.open(undefined, options);
-      reasons.push(`${candidate}: ${reason}`);
-    }
-    throw new VerbsError('VERBS_NO_DEVICE', `no provider works here. ${reasons.join(' ')}`);
-  }
+  if (name === 'auto') return openDevice(await firstThatWorks(AUTOMATIC), options);
   const colon = name.indexOf(':');
   const provider = await getProvider(colon < 0 ? name : name.slice(0, colon));
   const reason = await provider.unavailable();

@@ -58,7 +58,7 @@ function start(
 }
 
 function hostsTest(name: string, body: (stage: Stage) => Promise<void>): void {
-  test(name, { skip, timeout: 60_000 }, async () => {
+  test(name, { skip, timeout: 120_000 }, async () => {
     const stage = new Stage();
     try {
       await body(stage);
@@ -85,7 +85,7 @@ describe('ranks on two hosts', () => {
     const ranks = [start(stage, 0, 0, 2, ['providers']), start(stage, 1, 1, 2, ['providers'])];
     for (const rank of ranks) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
     const [{ explained }] = ranks[0].heard<{ explained: string[] }>('providers');
-    assert.match(explained[0], /shm: they do not share a host/);
+    assert.match(explained[0], /shm: they share a machine, but not the process namespace .*--pid=container/);
   });
 
   hostsTest('send messages to each other over the network', async (stage) => {
@@ -101,6 +101,10 @@ describe('ranks on two hosts', () => {
     assert.ok(said.every(({ right }) => right));
     // Each rank has a process namespace of its own here, so no two share memory: the network joins all of them.
     for (const { providers } of said) assert.deepEqual([...new Set(Object.values(providers))], ['roce']);
+    for (const { stderr } of ranks) {
+      assert.deepEqual(stderr.match(/VERBENA_FALLBACK/g)?.length, 1, 'said once');
+      assert.match(stderr, /goes by roce.* instead of shm.*\(and so to 1 more hosts\)/);
+    }
   });
 
   hostsTest('test their addresses: the cable works, a wrong address is named', async (stage) => {
@@ -125,7 +129,7 @@ describe('ranks on two hosts', () => {
     assert.match(wrong.error, /rank 0 to rank 1 on 127\.0\.0\.1 \(fake0\): ECONNREFUSED.*VERBENA_INTERFACE/);
   });
 
-  hostsTest('learn of a killed rank on the other host within a second', async (stage) => {
+  hostsTest('learn of a killed rank on the other host before its silence tells', async (stage) => {
     const ranks = [start(stage, 0, 0, 2, ['watch']), start(stage, 1, 1, 2, ['watch'])];
     await Promise.all(ranks.map((rank) => rank.hear('ready', 1)));
     ranks[1].process.kill('SIGKILL'); // unshare goes, and --kill-child takes the rank with it
@@ -135,7 +139,7 @@ describe('ranks on two hosts', () => {
       lost.map(({ rank }) => rank),
       [1],
     );
-    assert.ok(atMs - killedAtMs < 1000, `${atMs - killedAtMs} ms`);
+    assert.ok(atMs - killedAtMs < 5000, `${atMs - killedAtMs} ms`); // the silence of a host takes 10 s
     await Promise.all(ranks.map(({ ended }) => ended));
   });
 
@@ -152,7 +156,7 @@ describe('ranks on two hosts', () => {
     saw.flat().forEach(({ lost, atMs }, rank) => {
       assert.equal(lost[0].rank, 1 - rank);
       assert.match(lost[0].reason, /no word from its host for 800 ms/);
-      assert.ok(atMs - cutAtMs < 3000, `${atMs - cutAtMs} ms`);
+      assert.ok(atMs - cutAtMs < 10_000, `${atMs - cutAtMs} ms`);
     });
     await Promise.all(ranks.map(({ ended }) => ended));
   });

@@ -22,6 +22,7 @@ import { listedTopology, regularTopology, type Topology } from '../../../schedul
 import { type CommandGroup, defineCommand, UsageError } from '../../command.js';
 import { formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';
+import { explainRanks } from '../launch/explain-ranks.js';
 import { explainTag } from '../messaging/explain-tag.js';
 import { explainStep } from '../train/explain-step.js';
 import { measureCalls } from './measured-calls.js';
@@ -227,8 +228,8 @@ const explainCollective = (collective: Collective) => {
 
 export const explain: CommandGroup = {
   name: 'explain',
-  summary: 'shows what would be chosen for a message or a collective, and why',
-  commands: [explainTag, explainStep, ...NAMES.map((name) => explainCollective(name as Collective))],
+  summary: 'shows what would be chosen for ranks, a message or a collective, and why',
+  commands: [explainRanks, explainTag, explainStep, ...NAMES.map((name) => explainCollective(name as Collective))],
   examples: [
     {
       line: 'verbena explain tag --size 64K',
