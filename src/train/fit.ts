@@ -10,6 +10,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { type LearningRate, type Sampler, sizeOf, softmaxCrossEntropy } from '../nn/index.js';
+import { cutBySpeed, cutEvenly } from './batch-cut.js';
 import type { CheckpointWriter } from './checkpoint/checkpoint-writer.js';
 import { nowMs } from './clock.js';
 import { type Distributed, isLoss } from './distribute.js';
@@ -43,6 +44,11 @@ export interface FitOptions {
   readonly checkpoints?: CheckpointWriter;
   /** Lets newcomers in. Default: nobody joins. */
   readonly group?: ElasticGroup;
+  /**
+   * Ranks that have been faster get more samples of a batch, up to the model's maxBatch: give that some room. The update is the same but for rounding, which then differs
+   * from run to run. Default: even shares.
+   */
+  readonly balance?: boolean;
   /** What to do when a rank is lost. 'shrink': go on with the rest; 'throw': end with the error, for a launcher that starts the job again. Default 'shrink'. */
   readonly onLoss?: 'shrink' | 'throw';
 }
@@ -72,6 +78,8 @@ export interface FitReport {
   /** Of the exchange, waiting left out, what backward hid; 0 .. 1. 1 where nothing was exchanged. */
   readonly overlap: number;
   readonly ranks: number;
+  /** Samples of each rank in the last step. */
+  readonly shares: readonly number[];
   readonly straggler: StragglerReport;
 }
 
@@ -98,6 +106,10 @@ export interface MeanStep {
 
 /** Numbers that a rank tells the others. */
 const FIELDS = 8;
+/** Steps between two cuts by speed. The fastest of them counts: what else runs on the machine delays single steps. */
+const BALANCE_EVERY = 4;
+/** How far a cut by speed leans to an even one: where time hardly depends on the samples, shares would drift about. */
+const LEANING = 0.05;
 
 /** Trains from `training.stepsDone` on to the end. All ranks call it. @throws RankLost with `onLoss: 'throw'`, and what callbacks throw. */
 export async function fit(training: Distributed, options: FitOptions): Promise<FitResult> {
@@ -114,7 +126,10 @@ class Fit {
   readonly #stretch = new Float64Array(FIELDS);
   readonly #sum = { total: 0, read: 0, forward: 0, backward: 0, wait: 0, transfer: 0, hidden: 0, optimizer: 0, count: 0 };
   #share: Uint32Array = new Uint32Array(0);
-  #shareFrom = 0;
+  /** Where the shares of a step start; `#cut` of a whole batch, by speed. */
+  #starts: readonly number[] = [];
+  #cut: readonly number[] | undefined;
+  #msPerSample = Number.POSITIVE_INFINITY;
   #stretchBegan = nowMs();
   #lastTurn = nowMs();
   #samples = 0;
@@ -127,6 +142,8 @@ class Fit {
       throw new RangeError(`epochs must be an integer of at least 1, not ${epochs}`);
     if (!Number.isSafeInteger(reportEvery) || reportEvery < 1)
       throw new RangeError(`reportEvery must be an integer of at least 1, not ${reportEvery}`);
+    if (options.balance && training.shards !== undefined)
+      throw new RangeError('reproducible mode cuts a batch into equal shards: leave out balance');
     this.#training = training;
     this.#options = options;
     this.#reportEvery = reportEvery;
@@ -219,6 +236,8 @@ class Fit {
       ? -told[0]
       : Math.floor(this.#training.stepsDone / this.#options.sampler.stepsPerEpoch);
     if (group !== undefined) group.handled = told[1];
+    this.#cut = undefined;
+    this.#msPerSample = Number.POSITIVE_INFINITY;
     this.#agreed = true;
   }
 
@@ -227,9 +246,10 @@ class Fit {
     const { data, sampler, learningRate, beforeStep } = this.#options;
     beforeStep?.(training.stepsDone);
     const { rank, size, shards } = training;
-    const globalCount = sampler.batch(epoch, step).length;
-    this.#share = sampler.share(epoch, step, rank, size);
-    this.#shareFrom = Math.floor((globalCount * rank) / size);
+    const batch = sampler.batch(epoch, step);
+    const globalCount = batch.length;
+    this.#starts = this.#cut !== undefined && globalCount === sampler.globalBatch ? this.#cut : cutEvenly(globalCount, size);
+    this.#share = batch.subarray(this.#starts[rank], this.#starts[rank + 1]);
     let readMs = 0;
     const result = await training.step({
       count: this.#share.length,
@@ -267,13 +287,29 @@ class Fit {
     sum.hidden += hiddenMs;
     sum.optimizer += optimizerMs;
     sum.count++;
+    if (this.#options.balance && training.synchronous && size > 1) this.#balance((forwardMs + backwardMs) / result.count);
+  }
+
+  /** Cuts the next batches by how fast the ranks have been. */
+  #balance(msPerSample: number): void {
+    const { communicator, model, stepsDone } = this.#training;
+    if (Number.isFinite(msPerSample)) this.#msPerSample = Math.min(this.#msPerSample, msPerSample);
+    if (stepsDone % BALANCE_EVERY !== 0) return;
+    const all = new Float64Array(communicator.size);
+    all[communicator.rank] = 1 / this.#msPerSample;
+    communicator.allgatherSync(all);
+    this.#msPerSample = Number.POSITIVE_INFINITY;
+    const total = all.reduce((sum, speed) => sum + speed, 0);
+    const speeds = Array.from(all, (speed) => (1 - LEANING) * speed + (LEANING * total) / all.length);
+    if (total > 0) this.#cut = cutBySpeed(this.#options.sampler.globalBatch, speeds, model.maxBatch);
   }
 
   /** Where the own shards of the global batch start, counted from the own first sample. */
   #shardStarts(globalCount: number, shards: number): number[] {
     const { rank, size } = this.#training;
     const own = shards / size;
-    return Array.from({ length: own + 1 }, (_, i) => Math.floor((globalCount * (rank * own + i)) / shards) - this.#shareFrom);
+    const starts = cutEvenly(globalCount, shards).slice(rank * own, (rank + 1) * own + 1);
+    return starts.map((start) => start - starts[0]);
   }
 
   /** The ranks tell each other how it goes, and let newcomers in. */
@@ -305,6 +341,7 @@ class Fit {
       waitShare: wait / busy,
       overlap: hidden + transfer > 0 ? hidden / (hidden + transfer) : 1,
       ranks,
+      shares: Array.from({ length: ranks }, (_, r) => this.#starts[r + 1] - this.#starts[r]),
       straggler: findStraggler(times),
     });
     if (group !== undefined && synchronous && rows[0][7] > 0) {

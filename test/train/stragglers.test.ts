@@ -39,14 +39,15 @@ describe('slow ranks', () => {
     assert.ok(difference(model.parameters, Float32Array.from(said[0].parameters)) < 1e-5);
   });
 
-  it('local SGD averages now and then, slow ranks are named, and buckets travel while backward computes', async () => {
+  it('local SGD averages now and then, slow ranks are named and can get fewer samples, and buckets travel while backward computes', async () => {
     // Eight steps: the ninth has an odd number of samples.
-    const [each, exact, seldom, slow, heavy] = await runTrials(2, [
+    const [each, exact, seldom, slow, heavy, balanced] = await runTrials(2, [
       { localSteps: 1, steps: 8 },
       { steps: 8 },
       { localSteps: 6, momentum: 0.9, rate: 0.02, epochs: 8 },
       { slowRank: 1, steps: 8 },
       { model: 'heavy', bucketBytes: 4096, steps: 6 },
+      { balance: true, slowRank: 1, steps: 8 },
     ]);
     assert.ok(difference(each.parameters, exact.parameters) < 1e-5);
     assert.equal(each.bytes, exact.bytes);
@@ -54,6 +55,8 @@ describe('slow ranks', () => {
     assert.ok(seldom.accuracy > 0.85, `${seldom.accuracy}`);
     assert.equal(slow.straggler.rank, 1);
     assert.equal(slow.straggler.cause, 'compute');
+    assert.ok(balanced.shares[1] < balanced.shares[0], `the slow rank got ${balanced.shares} samples`);
+    assert.ok(difference(balanced.parameters, exact.parameters) < 1e-5);
     assert.ok(heavy.buckets >= 3);
     assert.ok(heavy.hiddenMs > 0, 'no bucket travelled while backward computed');
   });

@@ -18,7 +18,8 @@ export interface Trial {
   readonly bucketBytes?: number;
   readonly deadlineMs?: number;
   readonly localSteps?: number;
-  /** This rank takes 30 ms longer for every micro-batch. */
+  readonly balance?: boolean;
+  /** This rank takes 30 ms longer for every micro-batch; with `balance` 3 ms for every sample. */
   readonly slowRank?: number;
   readonly checkpoints?: string;
   readonly checkpointEvery?: number;
@@ -38,6 +39,8 @@ export interface Outcome {
   readonly accuracy: number;
   readonly counted: number;
   readonly losses: readonly number[];
+  /** Of the last step that was reported. */
+  readonly shares: readonly number[];
   readonly restored: number;
   readonly straggler: { readonly rank?: number; readonly cause?: string; readonly factor: number };
   readonly checkpoints: { readonly begun: number; readonly committed: number; readonly skipped: number } | null;

@@ -45,7 +45,7 @@ asRank(async ({ rank, size, exchange, directory }) => {
     const examples = {
       count: data.count,
       read(samples: Uint32Array, inputs: Float32Array, labels: Int32Array) {
-        const until = performance.now() + (slow ? 30 : 0);
+        const until = performance.now() + (slow ? (trial.balance ? 3 * samples.length : 30) : 0);
         while (performance.now() < until);
         data.read(samples, inputs, labels);
       },
@@ -63,6 +63,7 @@ asRank(async ({ rank, size, exchange, directory }) => {
     const sampler = new Sampler({ count: COUNT, globalBatch: GLOBAL_BATCH, seed: 3 });
     const losses: number[] = [];
     let straggler: unknown;
+    let shares: readonly number[] = [];
     const result = await fit(training, {
       data: examples,
       sampler,
@@ -72,7 +73,9 @@ asRank(async ({ rank, size, exchange, directory }) => {
       onReport(report) {
         losses.push(report.loss);
         straggler = report.straggler;
+        shares = report.shares;
       },
+      balance: trial.balance ?? false,
       ...(trial.steps === undefined ? {} : { steps: trial.steps }),
       ...(checkpoints === undefined ? {} : { checkpoints }),
     });
@@ -91,6 +94,7 @@ asRank(async ({ rank, size, exchange, directory }) => {
       accuracy: scores.accuracy,
       counted: scores.count,
       losses,
+      shares,
       straggler,
       restored: restored?.step ?? 0,
       checkpoints: checkpoints?.totals ?? null,

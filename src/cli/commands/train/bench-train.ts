@@ -55,6 +55,12 @@ const OPTIONS = {
   batch: { type: 'integer', min: 1, max: 4096, summary: 'samples of a rank in a step; default 128 for mlp, 64 for cnn' },
   steps: { type: 'integer', min: 60, max: 100_000, summary: 'steps of a round; default 300 for mlp, 120 for cnn' },
   rounds: { type: 'integer', default: 5, min: 1, max: 50, summary: 'rounds of each, in turn' },
+  cut: {
+    type: 'choice',
+    choices: ['speed', 'even'],
+    default: 'speed',
+    summary: 'how ranks share a batch: faster ones get more, or all the same',
+  },
   size: { type: 'size', default: 25_000_000, min: 64, max: 1 << 30, summary: 'sync: bytes of the gradient' },
   buckets: { type: 'integer', default: 4, min: 1, max: 64, summary: 'sync: buckets' },
   peer: {
@@ -105,6 +111,7 @@ function taskOf({ options }: BenchContext, ranks: number): Omit<TrainingTask, 'r
     mode: 'allreduce',
     compress: undefined,
     accumulate: 1,
+    balance: options.cut === 'speed',
     bucketBytes: undefined,
     shards: undefined,
     evaluate: false,

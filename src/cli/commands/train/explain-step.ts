@@ -157,6 +157,7 @@ async function measure(
     mode: 'allreduce' as const,
     compress: undefined,
     accumulate: 1,
+    balance: false,
     bucketBytes: options['bucket-size'],
     shards: undefined,
     evaluate: false,

@@ -61,6 +61,12 @@ const OPTIONS = {
   mode: { type: 'choice', choices: MODES, default: 'allreduce', summary: 'how gradients become one update' },
   compress: { type: 'string', summary: 'how gradients are compressed; default: not at all', value: 'HOW' },
   accumulate: { type: 'integer', default: 1, min: 1, max: 64, summary: 'micro-batches of a step', value: 'K' },
+  cut: {
+    type: 'choice',
+    choices: ['speed', 'even'],
+    default: 'speed',
+    summary: 'how ranks share a batch: faster ones get more, or all the same; even with --shards',
+  },
   'bucket-size': { type: 'size', min: 4, summary: 'least bytes of a bucket of gradients; default: by cost' },
   shards: {
     type: 'integer',
@@ -225,6 +231,7 @@ export const mnist = defineCommand({
       mode: mode as Mode,
       compress: options.compress,
       accumulate: options.accumulate,
+      balance: options.cut === 'speed' && shards === undefined,
       bucketBytes: options['bucket-size'],
       shards,
       evaluate: true,

@@ -23,6 +23,8 @@ import type { TrainingMessage, TrainingTask } from './training-task.js';
 /** Wrong answers that each rank keeps for the show. */
 const KEEP_WRONG = 6;
 const WARM_UP_STEPS = 50;
+/** Room for the larger shares of faster ranks. */
+const BALANCE_ROOM = 1.5;
 
 function say(message: TrainingMessage): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
@@ -39,7 +41,8 @@ async function train(task: TrainingTask): Promise<void> {
   const device = await openDevice('shm');
   const globalBatch = batch * task.size;
   const layers = task.model === 'cnn' ? digitCnn() : digitMlp();
-  const model = new Model({ input: [1, 28, 28], layers, maxBatch: batch, seed, memory: arenaMemory(device) });
+  const maxBatch = task.balance ? Math.ceil(BALANCE_ROOM * batch) : batch;
+  const model = new Model({ input: [1, 28, 28], layers, maxBatch, seed, memory: arenaMemory(device) });
   const optimizer = task.optimizer === 'adam' ? new Adam(model) : new Sgd(model, { momentum: 0.9 });
   const { train: data, test } = loadMnist();
   const sampler = new Sampler({ count: data.count, globalBatch, seed });
@@ -87,6 +90,7 @@ async function train(task: TrainingTask): Promise<void> {
     epochs,
     learningRate,
     reportEvery: task.reportEvery,
+    balance: task.balance,
     group,
     onLoss: task.onLoss,
     ...(task.steps === undefined ? {} : { steps: task.steps }),

@@ -28,6 +28,8 @@ export interface TrainingTask {
   readonly mode: Mode;
   readonly compress: string | undefined;
   readonly accumulate: number;
+  /** Faster ranks get more samples. */
+  readonly balance: boolean;
   readonly bucketBytes: number | undefined;
   readonly shards: number | undefined;
   /** Evaluate on the test images after every epoch. */
