@@ -8,6 +8,7 @@ import { footprintText, measureFootprint } from './footprint.js';
 import { type MeasureOptions, measure, PEER_NAMES } from './measure.js';
 import { measureIdle } from './ours/verbena.js';
 import { benchText } from './report.js';
+import { measureSimulation, simulationText } from './simulated.js';
 import { measureTargets, targetText } from './target-table.js';
 
 /** Every call ends within 100 s; the rest is for starting and ending. */
@@ -45,6 +46,7 @@ What is measured: latency is half a round trip, over batches of 1,000 (read and 
 percentiles are over batches. write: the target polls the last word, the sender reaps its completion; in the event and adaptive modes the target is told
 by immediate data. send: both sides poll completion queues and repost. bandwidth and rate: a window of 64, a completion every 32nd. Payloads are
 verified before and after the timing. GB is 10^9 bytes. footprint: shared memory per peer of RC, DC and UD. idle: CPU used while waiting.
+The provider sim has no time of its own: what is measured there is packets and events per second of a core.
 
 Peers: ucx and uct (ucx_perftest, in its best setting), openmpi, zeromq, messageport (worker threads), tcp and unix (node:net); for roce also ucx-tcp
 (UCX over TCP), udp (a ping-pong of bare datagrams in C) and iperf3 (a stream of datagrams of a packet's size). One that is not
@@ -91,6 +93,7 @@ The figures mean something only on a machine that does nothing else.`.replace(/(
       line: 'verbena bench verbs --provider roce --op write --metric bandwidth --size 1M --peer iperf3,ucx-tcp',
       note: 'Its bandwidth beside what UDP carries with at most 1 % loss.',
     },
+    { line: 'verbena bench verbs --provider sim', note: 'Packets and events per second of the simulated fabric.' },
     { line: 'verbena bench verbs --metric footprint', note: 'Bytes of shared memory per peer at 1,000 peers.' },
     { line: 'verbena bench verbs --all', note: 'The table of the README: must, aim, measured.' },
   ],
@@ -98,6 +101,10 @@ The figures mean something only on a machine that does nothing else.`.replace(/(
     const signal = AbortSignal.any([interrupted, AbortSignal.timeout(LIMIT_MS)]);
     const cpus = pairOf(options.cpus);
     const { op, metric, size, mode, memory, provider, peer, rounds } = options;
+    if (provider === 'sim') {
+      const document = measureSimulation(size);
+      return { document, text: () => simulationText(document.results) };
+    }
     if (metric === 'footprint') {
       const document = await measureFootprint(provider, options.peers, cpus, signal, progress);
       return { document, text: () => footprintText(document, style) };

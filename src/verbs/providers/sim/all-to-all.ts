@@ -15,7 +15,8 @@ const MESSAGE_BYTES = 64;
 /** The route header of a datagram takes 40 bytes of a receive buffer. */
 const RECEIVE_BYTES = 256;
 const SEND_DEPTH = 16;
-const POLL = 256;
+/** Receives of a device, and completions that a look takes at most. */
+const DEPTH = 64;
 /** Events between two looks at the completion queues: fewer than would fill the receive queues. */
 const STRIDE_PER_DEVICE = 8;
 
@@ -33,20 +34,20 @@ export interface AllToAllResult {
 /** Plays it. Throws when a message is lost, arrives twice or fails. */
 export function playAllToAll(type: 'UD' | 'DC', devices: number): AllToAllResult {
   const fabric = new SimFabric({ clock: 'virtual', mtu: 256 });
-  const wcs = new WorkCompletions(POLL);
+  const wcs = new WorkCompletions(DEPTH);
   const nodes = Array.from({ length: devices }, () => {
     const device = fabric.open();
     const pd = device.allocPd();
-    const cq = device.createCq({ depth: 4 * POLL });
+    const cq = device.createCq({ depth: 2 * DEPTH });
     const memory = pd.register(device.alloc(MESSAGE_BYTES + RECEIVE_BYTES), { localWrite: true });
     const base = { sendCq: cq, recvCq: cq, maxInline: 0, maxSendSge: 1, maxRecvSge: 1 };
-    const srq = pd.createSrq({ maxWr: POLL, maxSge: 1 });
+    const srq = pd.createSrq({ maxWr: DEPTH, maxSge: 1 });
     const sender = pd.createQp({ ...base, type: type === 'UD' ? 'UD' : 'DCI', maxSendWr: SEND_DEPTH });
     const target =
       type === 'UD' ? pd.createQp({ ...base, type: 'UD', srq }) : pd.createQp({ ...base, type: 'DCT', srq, dcKey: DC_KEY });
     for (const qp of [sender, target]) void qp.connect();
     const landing = memory.slice(MESSAGE_BYTES, RECEIVE_BYTES);
-    for (let i = 0; i < POLL; i++) srq.postRecv({ sgl: [landing] });
+    for (let i = 0; i < DEPTH; i++) srq.postRecv({ sgl: [landing] });
     const payload = memory.slice(0, MESSAGE_BYTES);
     return {
       device,
@@ -63,12 +64,12 @@ export function playAllToAll(type: 'UD' | 'DC', devices: number): AllToAllResult
       seen: new Uint8Array(devices),
     };
   });
-  const handles = nodes.map((from) => nodes.map((to) => (from === to ? undefined : from.pd.createAh({ gid: to.device.gid }))));
   const post = (i: number): void => {
     const node = nodes[i];
     while (node.next < devices && node.pending < SEND_DEPTH) {
       const at = (i + node.next++) % devices;
-      const to = { ah: handles[i][at], remoteQpn: nodes[at].target.qpNum, remoteQkey: QKEY, dcKey: DC_KEY };
+      const ah = node.pd.createAh({ gid: nodes[at].device.gid });
+      const to = { ah, remoteQpn: nodes[at].target.qpNum, remoteQkey: QKEY, dcKey: DC_KEY };
       node.sender.postSend({ opcode: 'SEND_WITH_IMM', imm: i, sgl: [node.payload], ...to });
       node.pending++;
     }

@@ -1,7 +1,8 @@
 /**
- * The completion queue of the sim provider: a ring of typed arrays that the transport fills and `poll` empties.
+ * The completion queue of the sim provider: a ring that the transport fills and `poll` empties.
  *
- *     id [f64 ...]  status [u8 ...]  opcode, byteLen, imm, qpNum, srcQp, flags, causeId       head ──> taken    tail ──> filled
+ *     id     [f64 ...]                                                                   head ──> taken    tail ──> filled
+ *     entry  [ status, opcode, flags: a byte each | byteLen | imm | qpNum | srcQp | causeId | - | - ]    half a cache line
  */
 
 import { CompletionQueue, type CqInit, type Moderation, type WaitOptions } from '../../completion-queue.js';
@@ -11,6 +12,8 @@ import { powerOfTwo } from '../../transport/sequence.js';
 import type { WorkCompletions } from '../../work-completions.js';
 import type { SimDevice } from './device.js';
 
+/** An entry takes 8 words. */
+const ENTRY_SHIFT = 3;
 const CAUSES = 1024;
 const KNOWN = new Set(['depth', 'mode', 'spinUs', 'channel', 'thread']);
 
@@ -23,14 +26,7 @@ export class SimCompletionQueue extends CompletionQueue {
   users = 0;
   private readonly mask: number;
   private readonly id: Float64Array;
-  private readonly status: Uint8Array;
-  private readonly opcode: Uint8Array;
-  private readonly byteLen: Uint32Array;
-  private readonly imm: Uint32Array;
-  private readonly qpNum: Uint32Array;
-  private readonly srcQp: Uint32Array;
-  private readonly flags: Uint8Array;
-  private readonly causeIds: Uint32Array;
+  private readonly entries: Uint32Array;
   private head = 0;
   private tail = 0;
   private isOverrun = false;
@@ -57,14 +53,7 @@ export class SimCompletionQueue extends CompletionQueue {
     const n = powerOfTwo(this.depth);
     this.mask = n - 1;
     this.id = new Float64Array(n);
-    this.status = new Uint8Array(n);
-    this.opcode = new Uint8Array(n);
-    this.byteLen = new Uint32Array(n);
-    this.imm = new Uint32Array(n);
-    this.qpNum = new Uint32Array(n);
-    this.srcQp = new Uint32Array(n);
-    this.flags = new Uint8Array(n);
-    this.causeIds = new Uint32Array(n);
+    this.entries = new Uint32Array(n << ENTRY_SHIFT);
   }
 
   poll(wcs: WorkCompletions): number {
@@ -76,19 +65,22 @@ export class SimCompletionQueue extends CompletionQueue {
         `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
       );
     }
+    const { entries } = this;
     let n = 0;
     for (; n < wcs.capacity && this.head !== this.tail; n++) {
       const i = this.head & this.mask;
       wcs.id[n] = this.id[i];
-      wcs.status[n] = this.status[i];
-      wcs.opcode[n] = this.opcode[i];
-      wcs.byteLen[n] = this.byteLen[i];
-      wcs.imm[n] = this.imm[i];
-      wcs.qpNum[n] = this.qpNum[i];
-      wcs.srcQp[n] = this.srcQp[i];
-      wcs.flags[n] = this.flags[i];
+      const e = i << ENTRY_SHIFT;
+      const kind = entries[e];
+      wcs.status[n] = kind & 255;
+      wcs.opcode[n] = (kind >>> 8) & 255;
+      wcs.flags[n] = kind >>> 16;
+      wcs.byteLen[n] = entries[e + 1];
+      wcs.imm[n] = entries[e + 2];
+      wcs.qpNum[n] = entries[e + 3];
+      wcs.srcQp[n] = entries[e + 4];
       wcs.rare = true;
-      wcs.causeId[n] = this.causeIds[i];
+      wcs.causeId[n] = entries[e + 5];
       this.head = (this.head + 1) | 0;
     }
     return n;
@@ -121,14 +113,14 @@ export class SimCompletionQueue extends CompletionQueue {
     }
     const i = this.tail & this.mask;
     this.id[i] = id;
-    this.status[i] = status;
-    this.opcode[i] = opcode;
-    this.byteLen[i] = byteLen;
-    this.imm[i] = imm;
-    this.qpNum[i] = qpNum;
-    this.srcQp[i] = srcQp;
-    this.flags[i] = flags;
-    this.causeIds[i] = causeId;
+    const { entries } = this;
+    const e = i << ENTRY_SHIFT;
+    entries[e] = status | (opcode << 8) | (flags << 16);
+    entries[e + 1] = byteLen;
+    entries[e + 2] = imm;
+    entries[e + 3] = qpNum;
+    entries[e + 4] = srcQp;
+    entries[e + 5] = causeId;
     this.tail = (this.tail + 1) | 0;
     if (this.armed === Armed.any || (this.armed === Armed.solicited && (isSolicited || status !== 0))) this.moderated();
   }

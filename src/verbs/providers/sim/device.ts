@@ -249,14 +249,16 @@ export class SimDevice implements Device {
 
   /** The route header of a datagram: an IPv6 header with both GIDs. */
   fillRouteHeader(header: Uint8Array, frame: Frame): void {
-    header.fill(0, 0, 8);
+    const source = this.fabric.devices[frame.from].gidBytes;
     header[0] = 0x60;
     header[4] = (frame.length + 4) >> 8;
     header[5] = frame.length + 4;
     header[6] = 17;
     header[7] = 64;
-    header.set(this.fabric.devices[frame.from].gidBytes, 8);
-    header.set(this.gidBytes, 24);
+    for (let i = 0; i < 16; i++) {
+      header[8 + i] = source[i];
+      header[24 + i] = this.gidBytes[i];
+    }
   }
 
   /** Calls as soon as the fabric goes on. */
