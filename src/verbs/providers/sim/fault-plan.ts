@@ -115,7 +115,7 @@ export function decideFate(
   }
 }
 
-/** A random plan for a fabric of `devices`: mostly packet faults, sometimes a link that is down for a while or a partition. */
+/** A random plan for a fabric of `devices`: mostly packet faults, sometimes a link that is down or a partition, rarely for ever, or a death. */
 export function randomPlan(random: Random, devices: number): FaultPlan {
   const rules: FaultRule[] = [];
   const heavy = [2_000, 20_000, 100_000][random.below(3)];
@@ -125,13 +125,17 @@ export function randomPlan(random: Random, devices: number): FaultPlan {
   if (random.below(2) === 0) {
     rules.push({ kind: 'delay', perMillion: 1 + random.below(heavy * 2), delayNs: [2_000, 50_000, 2_000_000][random.below(3)] });
   }
-  if (random.below(8) === 0) {
+  for (const kind of ['linkDown', 'partition'] as const) {
+    if (random.below(8) !== 0) continue;
+    const device = random.below(devices);
     const afterNs = random.below(100_000);
-    rules.push({ kind: 'linkDown', device: random.below(devices), afterNs, beforeNs: afterNs + random.below(2_000_000) });
+    const during = { afterNs, ...(random.below(8) > 0 && { beforeNs: afterNs + random.below(2_000_000) }) };
+    rules.push(kind === 'linkDown' ? { kind, device, ...during } : { kind, devices: [device], ...during });
   }
-  if (random.below(8) === 0) {
-    const afterNs = random.below(100_000);
-    rules.push({ kind: 'partition', devices: [random.below(devices)], afterNs, beforeNs: afterNs + random.below(2_000_000) });
+  if (random.below(16) === 0) {
+    const device = random.below(devices);
+    const [atNs, afterPackets, afterBytes] = [random.below(400_000), random.below(100), random.below(50_000)];
+    rules.push({ kind: 'kill', device, ...[{ atNs }, { afterPackets }, { afterBytes }][random.below(3)] });
   }
   return { seed: random.u32(), rules };
 }

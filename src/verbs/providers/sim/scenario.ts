@@ -9,6 +9,7 @@
  */
 
 import { COMPLETION_OPCODES, type Opcode } from '../../opcode.js';
+import type { ConnectAttributes } from '../../queue-pair.js';
 import { STATUS, statusName } from '../../status.js';
 import { WorkCompletions } from '../../work-completions.js';
 import type { SimCompletionQueue } from './completion-queue.js';
@@ -16,8 +17,10 @@ import type { SimDevice } from './device.js';
 import { SimFabric } from './fabric.js';
 import { type FaultPlan, randomPlan } from './fault-plan.js';
 import type { SimMemoryRegion } from './memory-region.js';
+import type { SimProtectionDomain } from './protection-domain.js';
 import type { SimQueuePair } from './queue-pair.js';
 import { Random } from './random.js';
+import type { SimSharedReceiveQueue } from './shared-receive-queue.js';
 
 const SLOT = 3072;
 const OPERATIONS = 12;
@@ -49,10 +52,18 @@ export interface ScenarioResult {
   readonly fault: string | undefined;
 }
 
-/** One side of a connection. */
+/** The key of all DC targets. */
+const DC_KEY = 77;
+
+/** One side of a connection: over RC one queue pair, over DC one that sends and one that is reached. */
 class Side {
   readonly device: SimDevice;
+  readonly pd: SimProtectionDomain;
   readonly qp: SimQueuePair;
+  /** Where receives are posted. */
+  private readonly receiver: SimQueuePair | SimSharedReceiveQueue;
+  /** DC: what the peer's requests name. */
+  private readonly target: SimQueuePair | undefined;
   readonly cq: SimCompletionQueue;
   readonly region: SimMemoryRegion;
   readonly steps: { opcode: Opcode; length: number }[] = [];
@@ -61,40 +72,65 @@ class Side {
   nextReceive = 0;
   peer!: Side;
 
-  constructor(device: SimDevice, random: Random) {
+  constructor(device: SimDevice, random: Random, isDc: boolean) {
     this.device = device;
     const pd = device.allocPd();
+    this.pd = pd;
     this.cq = device.createCq({ depth: 8 * OPERATIONS });
-    this.qp = pd.createQp({ type: 'RC', sendCq: this.cq, recvCq: this.cq, maxSendWr: OPERATIONS, maxRecvWr: OPERATIONS });
+    const init = { sendCq: this.cq, recvCq: this.cq, maxSendWr: OPERATIONS, maxRecvWr: OPERATIONS };
+    this.qp = pd.createQp({ ...init, type: isDc ? 'DCI' : 'RC' });
+    if (isDc) {
+      const srq = pd.createSrq({ maxWr: OPERATIONS });
+      this.target = pd.createQp({ ...init, type: 'DCT', srq, dcKey: DC_KEY });
+      this.receiver = srq;
+    } else {
+      this.target = undefined;
+      this.receiver = this.qp;
+    }
     const rights = { localWrite: true, remoteRead: true, remoteWrite: true, remoteAtomic: true };
     this.region = pd.register(device.alloc(TOTAL), rights) as SimMemoryRegion;
     const { bytes } = this.region;
     bytes.fill(CANARY);
-    for (let i = 0; i < AREA; i++) bytes[SOURCE + i] = random.u32();
+    const words = new Uint32Array(bytes.buffer, bytes.byteOffset + SOURCE, AREA / 4);
+    for (let i = 0; i < words.length; i++) words[i] = random.u32();
     bytes.fill(0, COUNTER, COUNTER + 8);
     for (let i = 0; i < OPERATIONS; i++) {
       this.steps.push({ opcode: MIX[random.below(MIX.length)], length: random.below(8) === 0 ? 0 : 1 + random.below(SLOT) });
     }
   }
 
+  connect(attributes: ConnectAttributes): void {
+    void this.qp.connect(this.target ? undefined : this.peer.qp.address(), attributes);
+    void this.target?.connect(undefined, attributes);
+  }
+
   post(i: number): void {
     const { opcode, length } = this.steps[i];
-    const there = this.peer.region;
+    const { region: there, target, device } = this.peer;
     const at = i * SLOT;
+    const whither = target && { ah: this.pd.createAh({ gid: device.gid }), remoteQpn: target.qpNum, dcKey: DC_KEY };
     if (opcode === 'ATOMIC_FETCH_AND_ADD') {
       const sgl = [this.region.slice(LANDING + at, 8)];
-      this.qp.postSend({ opcode, sgl, id: i, add: BigInt(i + 1), remoteAddr: there.addr + COUNTER, rkey: there.rkey });
+      this.qp.postSend({
+        opcode,
+        sgl,
+        id: i,
+        add: BigInt(i + 1),
+        remoteAddr: there.addr + COUNTER,
+        rkey: there.rkey,
+        ...whither,
+      });
     } else if (opcode === 'RDMA_READ') {
       const sgl = [this.region.slice(LANDING + at, length)];
-      this.qp.postSend({ opcode, sgl, id: i, remoteAddr: there.addr + SOURCE + at, rkey: there.rkey });
+      this.qp.postSend({ opcode, sgl, id: i, remoteAddr: there.addr + SOURCE + at, rkey: there.rkey, ...whither });
     } else {
       const sgl = [this.region.slice(SOURCE + at, length)];
-      this.qp.postSend({ opcode, sgl, id: i, imm: i, remoteAddr: there.addr + TARGET + at, rkey: there.rkey });
+      this.qp.postSend({ opcode, sgl, id: i, imm: i, remoteAddr: there.addr + TARGET + at, rkey: there.rkey, ...whither });
     }
   }
 
   postReceive(i: number): void {
-    this.qp.postRecv({ sgl: [this.region.slice(RECEIVES + i * SLOT, SLOT)], id: i });
+    this.receiver.postRecv({ sgl: [this.region.slice(RECEIVES + i * SLOT, SLOT)], id: i });
   }
 
   drain(wcs: WorkCompletions): void {
@@ -108,8 +144,9 @@ class Side {
     }
   }
 
+  /** Everything is complete; what a dead device has posted is nobody's business. */
   get isDone(): boolean {
-    return this.sent.length === OPERATIONS;
+    return this.sent.length === OPERATIONS || this.device.isDead;
   }
 
   /** What this side's operations did wrong, or undefined. */
@@ -175,7 +212,7 @@ class Side {
 }
 
 /** Errors that faults of the network may force. */
-const ALLOWED: readonly number[] = [STATUS.RETRY_EXC_ERR, STATUS.RNR_RETRY_EXC_ERR, STATUS.WR_FLUSH_ERR];
+const ALLOWED: readonly number[] = [STATUS.RETRY_EXC_ERR, STATUS.RNR_RETRY_EXC_ERR];
 
 function compare(a: Uint8Array, aAt: number, b: Uint8Array, bAt: number, length: number): number {
   for (let i = 0; i < length; i++) if (a[aAt + i] !== b[bAt + i]) return i;
@@ -200,14 +237,19 @@ export function playScenario(seed: number, plan?: FaultPlan): ScenarioResult {
   const opened = Array.from({ length: devices }, () => fabric.open());
   const sides: Side[] = [];
   for (let i = 0; i < devices; i++) {
-    const [a, b] = [new Side(opened[i], random), new Side(opened[(i + 1) % devices], random)];
+    const isDc = random.below(4) === 0;
+    const [a, b] = [new Side(opened[i], random, isDc), new Side(opened[(i + 1) % devices], random, isDc)];
     a.peer = b;
     b.peer = a;
     sides.push(a, b);
-    const attributes = { timeout: random.between(8, 11), retryCnt: 7, rnrRetry: 7, minRnrTimer: random.between(1, 10) };
-    void a.qp.connect(b.qp.address(), attributes);
-    void b.qp.connect(a.qp.address(), attributes);
+    const attributes = {
+      timeout: random.between(8, 11),
+      retryCnt: random.below(8) === 0 ? random.below(3) : 7,
+      rnrRetry: random.below(8) === 0 ? random.below(3) : 7,
+      minRnrTimer: random.between(1, 10),
+    };
     for (const side of [a, b]) {
+      side.connect(attributes);
       let at = 0;
       for (let n = 0; n < OPERATIONS; n++) {
         at += random.below(30_000);
