@@ -16,6 +16,7 @@ import type { PlanNode } from './plan/node.js';
 import type { Batch, Task } from './plan/task.js';
 import { decodeRows, encodeRows } from './rows/codec.js';
 import { compareKeys } from './rows/hash.js';
+import { joinNode } from './rows/join.js';
 import { coalesceNode, filterNode, flatMapNode, mapNode, mapPartitionsNode, sampleNode, unionNode } from './rows/narrow.js';
 import { aggregateNode, cogroupNode, repartitionNode, sortNode } from './rows/shuffled.js';
 import { saveArrowRows, saveParquetRows } from './sinks/columnar.js';
@@ -178,7 +179,7 @@ export class Dataset<T> {
 
   /** Pairs of values with the same key. */
   join<K, V, W>(this: Dataset<readonly [K, V]>, other: Dataset<readonly [K, W]>, partitions?: number): Dataset<[K, [V, W]]> {
-    return this.#of(joinNode(this.#node, other.#node, count(partitions), false, false, 'join'));
+    return this.#of(joinNode(this.#node, other.#node, count(partitions), { left: false, right: false }, 'join'));
   }
 
   /** As join; what has no partner there comes with undefined. */
@@ -187,7 +188,7 @@ export class Dataset<T> {
     other: Dataset<readonly [K, W]>,
     partitions?: number,
   ): Dataset<[K, [V, W | undefined]]> {
-    return this.#of(joinNode(this.#node, other.#node, count(partitions), true, false, 'leftJoin'));
+    return this.#of(joinNode(this.#node, other.#node, count(partitions), { left: true, right: false }, 'leftJoin'));
   }
 
   /** As join; what has no partner here comes with undefined. */
@@ -196,7 +197,7 @@ export class Dataset<T> {
     other: Dataset<readonly [K, W]>,
     partitions?: number,
   ): Dataset<[K, [V | undefined, W]]> {
-    return this.#of(joinNode(this.#node, other.#node, count(partitions), false, true, 'rightJoin'));
+    return this.#of(joinNode(this.#node, other.#node, count(partitions), { left: false, right: true }, 'rightJoin'));
   }
 
   fullJoin<K, V, W>(
@@ -204,7 +205,7 @@ export class Dataset<T> {
     other: Dataset<readonly [K, W]>,
     partitions?: number,
   ): Dataset<[K, [V | undefined, W | undefined]]> {
-    return this.#of(joinNode(this.#node, other.#node, count(partitions), true, true, 'fullJoin'));
+    return this.#of(joinNode(this.#node, other.#node, count(partitions), { left: true, right: true }, 'fullJoin'));
   }
 
   /** In order over all partitions. Reads its input once more before, for a sample of the keys. */
@@ -423,22 +424,4 @@ export class Dataset<T> {
   async draw(): Promise<string> {
     return drawPlan(await this.explain());
   }
-}
-
-function joinNode(
-  left: PlanNode,
-  right: PlanNode,
-  partitions: number | undefined,
-  keepLeft: boolean,
-  keepRight: boolean,
-  name: string,
-): PlanNode {
-  return flatMapNode(cogroupNode([left, right], partitions, name), (row) => {
-    const [key, [ours, theirs]] = row as [unknown, [unknown[], unknown[]]];
-    const out: unknown[] = [];
-    if (theirs.length === 0 && keepLeft) for (const value of ours) out.push([key, [value, undefined]]);
-    if (ours.length === 0 && keepRight) for (const value of theirs) out.push([key, [undefined, value]]);
-    for (const value of ours) for (const other of theirs) out.push([key, [value, other]]);
-    return out;
-  });
 }

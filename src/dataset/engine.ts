@@ -82,7 +82,7 @@ export class Engine {
     this.choice = parts.choice;
     this.#blocks = parts.blocks;
     this.#cache = new PartitionCache(
-      (bytes) => this.memory.used + bytes <= this.memory.limit / 2 && this.memory.tryTake(bytes),
+      (bytes) => this.memory.tryTake(bytes, this.memory.waiting),
       (bytes) => this.memory.give(bytes),
     );
     this.#post = new Post(

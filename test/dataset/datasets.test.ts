@@ -22,6 +22,10 @@ jobTest('what does not fit in memory goes to disk', (stage) =>
   runScenario(stage, 'memory', 2, { memoryBytes: 16 << 20, windowBytes: 2 << 20 }),
 );
 
+jobTest('a key with nine tenths of the data is streamed or cut, and memory stays within its bound', (stage) =>
+  runScenario(stage, 'skew', 2, { memoryBytes: 16 << 20, windowBytes: 2 << 20 }),
+);
+
 jobTest('damaged blocks are computed again, and a full disk is named', (stage) =>
   runScenario(stage, 'damage', 2, { shuffle: 'damaging', memoryBytes: 16 << 20, diskBytes: 1 << 20 }),
 );

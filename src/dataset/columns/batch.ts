@@ -22,6 +22,15 @@ export class ColumnBatch {
     return this.arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
+  /** Some of its rows, as views. */
+  slice(from: number, to: number): ColumnBatch {
+    return new ColumnBatch(
+      this.schema,
+      this.arrays.map((array) => array.subarray(from, to)),
+      to - from,
+    );
+  }
+
   /** A column by its name. @throws DATASET_SCHEMA. */
   column(name: string): ColumnArray {
     const at = Object.keys(this.schema).indexOf(name);
@@ -35,6 +44,11 @@ const HEAD = 8;
 
 function padded(bytes: number): number {
   return (bytes + 7) & ~7;
+}
+
+/** Bytes of a row. */
+export function rowBytes(schema: Schema): number {
+  return Object.values(schema).reduce((sum, type) => sum + widthOf(type), 0);
 }
 
 /** Bytes of so many rows in a block; none for no rows. */

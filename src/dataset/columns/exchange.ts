@@ -5,8 +5,8 @@ import type { Segment } from '../memory/segment-pool.js';
 import type { PlanNode, Preparation, ShuffleDependency } from '../plan/node.js';
 import type { Batch, Task } from '../plan/task.js';
 import type { ShuffleWriter } from '../shuffle/manager.js';
-import { type ColumnBatch, columnOffsets, concatBatches, decodeColumns, encodedBytes, writeHead } from './batch.js';
-import { COLUMN_TYPES, columnType, type Schema, widthOf } from './schema.js';
+import { ColumnBatch, columnOffsets, concatBatches, decodeColumns, encodedBytes, rowBytes, writeHead } from './batch.js';
+import { arrayOf, COLUMN_TYPES, columnType, type Schema, widthOf } from './schema.js';
 
 /** The next power of two, which the kernels want. */
 export function powerOfTwo(n: number): number {
@@ -58,11 +58,16 @@ export class ColumnShuffle implements ShuffleDependency {
   async write(batches: AsyncIterable<Batch>, writer: ShuffleWriter, task: Task): Promise<void> {
     let any = false;
     for await (const batch of batches) {
-      if (batch.length === 0) continue;
-      const rows = this.#before ? await this.#before(batch as ColumnBatch, task) : (batch as ColumnBatch);
-      await this.#writeRun(rows, writer);
-      task.stats.rowsOut += rows.length;
-      any = true;
+      const whole = batch as ColumnBatch;
+      // A run is no larger than what a reader can hold of it.
+      const most = Math.ceil(task.services.memory.limit / 16 / rowBytes(whole.schema));
+      for (let at = 0; at < whole.length; at += most) {
+        const part = whole.length <= most ? whole : whole.slice(at, Math.min(whole.length, at + most));
+        const rows = this.#before ? await this.#before(part, task) : part;
+        await this.#writeRun(rows, writer);
+        task.stats.rowsOut += rows.length;
+        any = true;
+      }
     }
     if (!any) writer.run(0).seal(new Float64Array(this.partitions));
   }
@@ -93,7 +98,7 @@ export class ColumnShuffle implements ShuffleDependency {
   }
 }
 
-/** All rows of a partition as one batch; `release` gives the memory back. */
+/** All rows of a partition as one batch, where memory allows that; `release` gives it back. */
 export async function fetchColumns(
   task: Task,
   dependency: ColumnShuffle,
@@ -113,5 +118,47 @@ export async function fetchColumns(
   } catch (error) {
     segment.release();
     throw error;
+  }
+}
+
+/** The rows of a partition in pieces of at most so many bytes. A piece is valid until the next one is asked for. */
+export async function* piecesOf(
+  task: Task,
+  dependency: ColumnShuffle,
+  partition: number,
+  bytes: number,
+): AsyncGenerator<ColumnBatch> {
+  const { schema } = dependency;
+  const { memory } = task.services;
+  const width = rowBytes(schema);
+  const room = Math.max(1024, Math.floor(Math.min(bytes, task.services.sizeOf(dependency)) / width));
+  const arrays = Object.values(schema).map((type) => arrayOf(type, room));
+  memory.take(room * width);
+  let filled = 0;
+  const piece = () => new ColumnBatch(schema, arrays, room).slice(0, filled);
+  try {
+    for await (const block of task.services.fetch(task, dependency, partition)) {
+      try {
+        for (const batch of decodeColumns(schema, block.bytes)) {
+          for (let from = 0; from < batch.length; ) {
+            const rows = Math.min(batch.length - from, room - filled);
+            for (const [c, array] of batch.slice(from, from + rows).arrays.entries()) {
+              (arrays[c] as Float64Array).set(array as Float64Array, filled);
+            }
+            filled += rows;
+            from += rows;
+            if (filled < room) continue;
+            yield piece();
+            filled = 0;
+          }
+        }
+      } finally {
+        block.release();
+      }
+      await task.breathe();
+    }
+    if (filled > 0) yield piece();
+  } finally {
+    memory.give(room * width);
   }
 }

@@ -1,14 +1,15 @@
 /**
  * Group-by with native aggregates: each map task aggregates its rows, the partial results are spread by key, and are aggregated once more. Aggregates are f64;
- * an average is made of a sum and a count at the end.
+ * an average is made of a sum and a count at the end. A partition that is too large for memory is aggregated in several passes, each for a part of its keys.
  */
 
 import { DatasetError } from '../errors.js';
 import { addressOf, KERNEL, run } from '../kernels.js';
 import { PlanNode } from '../plan/node.js';
-import type { Batch } from '../plan/task.js';
-import { ColumnBatch } from './batch.js';
-import { ColumnShuffle, fetchColumns, hashOf } from './exchange.js';
+import type { Batch, Task } from '../plan/task.js';
+import { ColumnBatch, concatBatches } from './batch.js';
+import { ColumnShuffle, fetchColumns, hashOf, piecesOf, powerOfTwo } from './exchange.js';
+import { gather } from './join.js';
 import { arrayOf, COLUMN_TYPES, columnType, type Schema, type Type } from './schema.js';
 
 export type AggregateKind = 'sum' | 'count' | 'min' | 'max' | 'mean';
@@ -27,6 +28,8 @@ export const mean = (column: string): Aggregate => ({ kind: 'mean', column });
 
 const OPS = { sum: 0, count: 1, min: 2, max: 3 } as const;
 const MOST = 16;
+/** Parts that the kernels tell apart. */
+const MOST_PARTS = 65_536;
 
 /** One column of partial results. */
 interface Partial {
@@ -56,20 +59,15 @@ export function groupNode(
     throw new DatasetError('DATASET_INVALID', `a group-by has 1 to ${MOST} aggregates: got ${partials.length}`);
   }
   const partial: Schema = Object.fromEntries([[key, keyType], ...partials.map((_, i): [string, Type] => [`#${i}`, 'f64'])]);
-  const dependency = new ColumnShuffle(
-    parent,
-    'hash by key, aggregated before, native',
-    partial,
-    partitions,
-    hashOf(partial, key),
-    (batch) =>
-      aggregate(
-        batch,
-        key,
-        keyType,
-        partials.map(({ op, column }) => ({ op, column })),
-        partial,
-      ),
+  const spread = hashOf(partial, key);
+  const dependency = new ColumnShuffle(parent, 'hash by key, aggregated before, native', partial, partitions, spread, (batch) =>
+    aggregate(
+      batch,
+      key,
+      keyType,
+      partials.map(({ op, column }) => ({ op, column })),
+      partial,
+    ),
   );
   const outSchema: Schema = Object.fromEntries([[key, keyType], ...results.map(({ name }): [string, Type] => [name, 'f64'])]);
   const node = new PlanNode({
@@ -80,27 +78,57 @@ export function groupNode(
     dependencies: [dependency],
     partitions: (preparation) => dependency.decide(preparation),
     async *compute(partition, task): AsyncIterable<Batch> {
+      const { share } = task.services.memory;
+      const bytes = task.services.sizeOf(dependency);
+      const passes = Math.min(MOST_PARTS / dependency.partitions, powerOfTwo(Math.ceil((2 * bytes) / share)));
+      if (passes > 1) {
+        for (let pass = 0; pass < passes; pass++) yield* finished(await mergeInPass(partition * passes + pass, passes, task));
+        return;
+      }
       const { batch, release } = await fetchColumns(task, dependency, partition);
-      if (!batch) return;
-      let merged: ColumnBatch;
       try {
-        merged = await aggregate(
-          batch,
-          key,
-          keyType,
-          partials.map(({ op }, i) => ({ op: op === 'count' ? 'sum' : op, column: `#${i}` })),
-          partial,
-        );
+        if (batch) yield* finished(await merge(batch));
       } finally {
         release();
       }
-      const arrays = results.map(({ from: [a, b] }) => {
-        const first = merged.arrays[1 + a] as Float64Array;
-        return b === undefined ? first : first.map((value, i) => value / (merged.arrays[1 + b] as Float64Array)[i]);
-      });
-      yield new ColumnBatch(outSchema, [merged.arrays[0], ...arrays], merged.length);
     },
   });
+
+  const merge = (batch: ColumnBatch) =>
+    aggregate(
+      batch,
+      key,
+      keyType,
+      partials.map(({ op }, i) => ({ op: op === 'count' ? 'sum' : op, column: `#${i}` })),
+      partial,
+    );
+
+  /** Aggregates the keys of one part of a partition. */
+  async function mergeInPass(part: number, passes: number, task: Task): Promise<ColumnBatch | undefined> {
+    const parts = dependency.partitions * passes;
+    let merged: ColumnBatch | undefined;
+    for await (const piece of piecesOf(task, dependency, Math.floor(part / passes), task.services.memory.share / 4)) {
+      const ids = new Uint16Array(piece.length);
+      await spread(piece, ids, new Float64Array(parts), parts);
+      const rows = Uint32Array.from(ids.keys()).filter((row) => ids[row] === part);
+      if (rows.length === 0) continue;
+      const arrays = [];
+      for (const [c, type] of Object.values(partial).entries()) arrays.push(await gather(piece.arrays[c], type, rows));
+      const own = new ColumnBatch(partial, arrays, rows.length);
+      merged = await merge(merged ? concatBatches(partial, [merged, own]) : own);
+    }
+    return merged;
+  }
+
+  function* finished(merged: ColumnBatch | undefined): Generator<ColumnBatch> {
+    if (!merged) return;
+    const arrays = results.map(({ from: [a, b] }) => {
+      const first = merged.arrays[1 + a] as Float64Array;
+      return b === undefined ? first : first.map((value, i) => value / (merged.arrays[1 + b] as Float64Array)[i]);
+    });
+    yield new ColumnBatch(outSchema, [merged.arrays[0], ...arrays], merged.length);
+  }
+
   return { node, schema: outSchema };
 }
 

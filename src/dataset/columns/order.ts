@@ -1,11 +1,15 @@
-/** Columns in the order of one of them, over all partitions: splitters from a sample, then a native radix sort of each partition. */
+/**
+ * Columns in the order of one of them, over all partitions: splitters from a sample, then a native radix sort of each partition. A partition that is too large for
+ * memory is sorted in pieces, which go to disk where they must and are merged.
+ */
 
 import { KERNEL, run } from '../kernels.js';
 import { PlanNode } from '../plan/node.js';
 import type { Batch } from '../plan/task.js';
 import { ColumnBatch } from './batch.js';
-import { ColumnShuffle, fetchColumns, powerOfTwo } from './exchange.js';
+import { ColumnShuffle, fetchColumns, piecesOf, powerOfTwo } from './exchange.js';
 import { gather } from './join.js';
+import { PieceSort } from './piece-sort.js';
 import { COLUMN_TYPES, type ColumnArray, columnType, type Schema } from './schema.js';
 
 const SAMPLES = 1024;
@@ -68,11 +72,27 @@ export function orderNode(
       return count;
     },
     async *compute(partition, task): AsyncIterable<Batch> {
+      const { memory } = task.services;
+      const order = async (batch: ColumnBatch) => {
+        const rows = new Uint32Array(batch.length);
+        await run(KERNEL.order, batch.column(key), COLUMN_TYPES[type], batch.length, descending ? 1 : 0, rows);
+        return rows;
+      };
+      if (2 * task.services.sizeOf(dependency) > memory.share) {
+        const sort = new PieceSort(schema, key, descending, task);
+        try {
+          for await (const piece of piecesOf(task, dependency, partition, memory.share / 2))
+            await sort.add(piece, await order(piece));
+          yield* sort.results();
+        } finally {
+          sort.close();
+        }
+        return;
+      }
       const { batch, release } = await fetchColumns(task, dependency, partition);
       try {
         if (!batch) return;
-        const rows = new Uint32Array(batch.length);
-        await run(KERNEL.order, batch.column(key), COLUMN_TYPES[type], batch.length, descending ? 1 : 0, rows);
+        const rows = await order(batch);
         const arrays: ColumnArray[] = [];
         for (const [c, one] of Object.values(schema).entries()) arrays.push(await gather(batch.arrays[c], one, rows));
         yield new ColumnBatch(schema, arrays, batch.length);

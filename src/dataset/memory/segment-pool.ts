@@ -4,11 +4,13 @@
  *
  *   class     four sizes per doubling from 64 KiB, so that a quarter is wasted at most
  *   arena     device.alloc: counted against the memory bound, also while it waits for its next use
- *   file      an unnamed file, reserved and mapped: counted against the disk bound; the device keeps mappings until it closes, so files are never given back early
+ *   file      an unnamed file, reserved and mapped: counted against the disk bound. Given back, its blocks return to the disk at once; the mapping stays for its
+ *             next use, because a device keeps mappings until it closes
  */
 
 import { closeSync, ftruncateSync } from 'node:fs';
 import type { ExposedMemory, Worker } from '../../messaging/index.js';
+import { loadAddon } from '../../native/load.js';
 import { addressOf } from '../kernels.js';
 import type { Budget } from './budget.js';
 import type { SpillDirectory } from './spill-directory.js';
@@ -58,6 +60,8 @@ interface Whole {
   readonly address: number;
   readonly key: Uint8Array;
   readonly exposed: ExposedMemory;
+  /** Of a file. */
+  readonly fd: number;
 }
 
 export class SegmentPool {
@@ -71,20 +75,20 @@ export class SegmentPool {
     this.#worker = worker;
     this.#memory = memory;
     this.#disk = disk;
+    memory.reclaim = (most) => this.#trim(most);
   }
 
   /**
    * Memory for so many bytes; its contents are what was left there.
-   * @param mustBeFast arena memory even beyond the bound: for buffers without which nothing goes on.
+   * @param mustBeFast arena memory whatever waits in it: for buffers that work is done in.
    * @throws DATASET_DISK_FULL when neither memory nor disk may hold it.
    */
   take(bytes: number, mustBeFast = false): Segment {
     const size = sizeClass(bytes);
     const used = this.#free.get(size)?.pop();
     if (used) return new Segment(this, used, bytes);
-    if (this.#memory.free < size) this.#trim(size);
     if (mustBeFast) this.#memory.take(size);
-    else if (!this.#memory.tryTake(size)) return new Segment(this, this.#takeFile(size), bytes);
+    else if (!this.#memory.tryTake(size, this.#memory.waiting)) return new Segment(this, this.#takeFile(size), bytes);
     let memory: Uint8Array;
     try {
       memory = this.#worker.context.alloc(size);
@@ -93,41 +97,53 @@ export class SegmentPool {
       if (mustBeFast) throw error;
       return new Segment(this, this.#takeFile(size), bytes); // the machine has less than the bound
     }
-    return new Segment(this, this.#expose(memory, 'arena'), bytes);
+    return new Segment(this, this.#expose(memory, 'arena', -1), bytes);
   }
 
-  #expose(memory: Uint8Array, kind: 'arena' | 'file'): Whole {
+  #expose(memory: Uint8Array, kind: 'arena' | 'file', fd: number): Whole {
     const exposed = this.#worker.expose(memory);
-    return { memory, kind, exposed, key: exposed.pack(), address: addressOf(memory) };
+    return { memory, kind, exposed, key: exposed.pack(), address: addressOf(memory), fd };
   }
 
   #takeFile(size: number): Whole {
-    const used = this.#freeFiles.get(size)?.pop();
-    if (used) return used;
     this.#disk.take(size);
-    const fd = this.#disk.open();
+    const used = this.#freeFiles.get(size)?.pop();
+    const fd = used?.fd ?? this.#disk.open();
     try {
-      ftruncateSync(fd, size);
+      if (!used) ftruncateSync(fd, size);
       this.#disk.reserve(fd, 0, size);
+      if (used) return used;
       const buffer = this.#worker.context.device.mapFile(`/proc/self/fd/${fd}`, { writable: true });
-      return this.#expose(new Uint8Array(buffer), 'file');
-    } finally {
-      closeSync(fd);
+      return this.#expose(new Uint8Array(buffer), 'file', fd);
+    } catch (error) {
+      if (used) this.#keep(this.#freeFiles, used);
+      else closeSync(fd);
+      throw error;
     }
   }
 
   /** @internal */
   giveBack(whole: Whole): void {
-    const lists = whole.kind === 'arena' ? this.#free : this.#freeFiles;
+    if (whole.kind === 'arena') {
+      this.#keep(this.#free, whole);
+      return;
+    }
+    const size = whole.memory.length;
+    loadAddon().release(whole.fd, 0, size);
+    this.#disk.budget.give(size);
+    this.#keep(this.#freeFiles, whole);
+  }
+
+  #keep(lists: Map<number, Whole[]>, whole: Whole): void {
     const list = lists.get(whole.memory.length);
     if (list) list.push(whole);
     else lists.set(whole.memory.length, [whole]);
   }
 
-  /** Lets unused arena memory go until so many bytes fit in the bound. */
-  #trim(wanted: number): void {
+  /** Lets unused arena memory go until no more than so many bytes of the bound are used. */
+  #trim(most: number): void {
     for (const [size, list] of this.#free) {
-      while (this.#memory.free < wanted && list.length > 0) {
+      while (this.#memory.used > most && list.length > 0) {
         const whole = list.pop() as Whole;
         whole.exposed.close();
         this.#worker.context.free(whole.memory);
@@ -138,8 +154,11 @@ export class SegmentPool {
 
   /** Lets everything go that nobody holds. */
   close(): void {
-    this.#trim(Number.POSITIVE_INFINITY);
-    for (const list of this.#freeFiles.values()) for (const whole of list) whole.exposed.close();
+    this.#trim(-1);
+    for (const { exposed, fd } of [...this.#freeFiles.values()].flat()) {
+      exposed.close();
+      closeSync(fd);
+    }
     this.#freeFiles.clear();
   }
 }

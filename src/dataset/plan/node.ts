@@ -135,8 +135,9 @@ export class PlanNode {
     const batches: Batch[] = [];
     let bytes = 0;
     for await (const batch of this.#init.compute(partition, task)) {
-      batches.push(batch);
       bytes += estimateBytes(batch);
+      if (bytes <= task.services.memory.waiting) batches.push(batch);
+      else batches.length = 0; // it will not be kept
       yield batch;
     }
     if (task.services.keep(this, partition, batches, bytes)) task.kept.push([this.id, partition]);

@@ -4,9 +4,12 @@
  *   Map: identity of a key -> accumulated value          full: all entries go to 16 files by a part of the hash, and the map begins anew
  *   at the end each file is aggregated by itself, by the next part of the hash if it is still too much
  *
- * Whether it spills depends on the bound and the data alone, so another attempt gives the same rows in the same order.
+ * Whether it spills depends on the bound and the data alone, so another attempt gives the same rows in the same order. What one key accumulates is one value and
+ * cannot be split: beyond the bound it is an error that names the key.
  */
 
+import { inspect } from 'node:util';
+import { DatasetError } from '../errors.js';
 import { SpillFile } from '../memory/spill-file.js';
 import { estimateValue } from '../plan/node.js';
 import { BATCH_ROWS, type Task } from '../plan/task.js';
@@ -53,12 +56,12 @@ export class Aggregation<V, A> {
     const entry = this.#entries.get(identity);
     if (entry) {
       entry.value = this.#combiner.add(entry.value, value);
-      if (this.#combiner.grows) this.#account(8 + estimateValue(value, 2));
+      if (this.#combiner.grows) this.#account(key, 8 + estimateValue(value, 2));
       return;
     }
     const created = this.#combiner.create(value);
     this.#entries.set(identity, { key, value: created });
-    this.#account(ENTRY_BYTES + estimateValue(key) + estimateValue(created, 2));
+    this.#account(key, ENTRY_BYTES + estimateValue(key) + estimateValue(created, 2));
   }
 
   merge(key: unknown, accumulated: A): void {
@@ -66,25 +69,23 @@ export class Aggregation<V, A> {
     const entry = this.#entries.get(identity);
     if (entry) {
       entry.value = this.#combiner.merge(entry.value, accumulated);
-      if (this.#combiner.grows) this.#account(estimateValue(accumulated, 2));
+      if (this.#combiner.grows) this.#account(key, estimateValue(accumulated, 2));
       return;
     }
     this.#entries.set(identity, { key, value: accumulated });
-    this.#account(ENTRY_BYTES + estimateValue(key) + estimateValue(accumulated, 2));
+    this.#account(key, ENTRY_BYTES + estimateValue(key) + estimateValue(accumulated, 2));
   }
 
-  #account(bytes: number): void {
+  #account(key: unknown, bytes: number): void {
     this.#unaccounted += bytes;
     if (this.#unaccounted < STEP) return;
     const { memory } = this.#task.services;
-    if (memory.tryTake(this.#unaccounted)) this.#held += this.#unaccounted;
-    // A rank can always hold a little, and beyond the deepest level there is one huge key.
-    else if (this.#entries.size > 1024 && this.#level < DEEPEST) this.#spill();
-    else {
-      memory.take(this.#unaccounted);
-      this.#held += this.#unaccounted;
-    }
+    memory.take(this.#unaccounted);
+    this.#held += this.#unaccounted;
     this.#unaccounted = 0;
+    if (this.#held <= memory.share) return;
+    if (this.#entries.size > 1 && this.#level < DEEPEST) this.#spill();
+    else if (this.#held > memory.limit / 2) throw tooLarge(key, memory.limit);
   }
 
   #spill(): void {
@@ -152,4 +153,12 @@ export class Aggregation<V, A> {
     for (const file of this.#files) file.close();
     this.#files = [];
   }
+}
+
+function tooLarge(key: unknown, limit: number): DatasetError {
+  return new DatasetError(
+    'DATASET_MEMORY',
+    `the values of the key ${inspect(key, { depth: 1, maxStringLength: 120 })} take more than half of the ${limit} bytes that a rank may hold, and they are one value: ` +
+      'combine them (reduceByKey, aggregateByKey), join instead of cogroup, or raise memoryBytes',
+  );
 }

@@ -6,6 +6,7 @@ import { SpillFile } from '../memory/spill-file.js';
 import { estimateBytes } from '../plan/node.js';
 import { BATCH_ROWS, type Task } from '../plan/task.js';
 import { decodeRows, encodeRows } from './codec.js';
+import { type Cursor, inOrder } from './merge.js';
 
 export class ExternalSort<T> {
   readonly #compare: (a: T, b: T) => number;
@@ -22,10 +23,8 @@ export class ExternalSort<T> {
   add(batch: readonly T[]): void {
     const bytes = estimateBytes(batch);
     const { memory } = this.#task.services;
-    if (!memory.tryTake(bytes)) {
-      if (this.#rows.length > 0) this.#spill();
-      memory.take(bytes); // a batch is always held
-    }
+    if (this.#held + bytes > memory.share && this.#rows.length > 0) this.#spill();
+    memory.take(bytes); // a batch is always held
     this.#held += bytes;
     for (const row of batch) this.#rows.push(row);
   }
@@ -65,33 +64,10 @@ export class ExternalSort<T> {
 
   async *#merge(): AsyncGenerator<T[]> {
     const compare = this.#compare;
-    const cursors = this.#runs.map((file, run) => new Cursor<T>(file, run)).filter((cursor) => cursor.advance());
-    const isBefore = (a: Cursor<T>, b: Cursor<T>) => {
-      const order = compare(a.row, b.row);
-      return order < 0 || (order === 0 && a.run < b.run);
-    };
-    const sink = (from: number) => {
-      const cursor = cursors[from];
-      let at = from;
-      for (;;) {
-        let child = 2 * at + 1;
-        if (child >= cursors.length) break;
-        if (child + 1 < cursors.length && isBefore(cursors[child + 1], cursors[child])) child++;
-        if (!isBefore(cursors[child], cursor)) break;
-        cursors[at] = cursors[child];
-        at = child;
-      }
-      cursors[at] = cursor;
-    };
-    for (let i = (cursors.length >> 1) - 1; i >= 0; i--) sink(i);
+    const cursors = this.#runs.map((file, run) => new RunCursor<T>(file, run)).filter((cursor) => cursor.advance());
     let batch: T[] = [];
-    while (cursors.length > 0) {
-      batch.push(cursors[0].row);
-      if (!cursors[0].advance()) {
-        const last = cursors.pop() as Cursor<T>;
-        if (cursors.length > 0) cursors[0] = last;
-      }
-      if (cursors.length > 0) sink(0);
+    for (const { row } of inOrder(cursors, (a, b) => compare(a.row, b.row))) {
+      batch.push(row);
       if (batch.length < BATCH_ROWS) continue;
       yield batch;
       batch = [];
@@ -108,7 +84,7 @@ export class ExternalSort<T> {
 }
 
 /** A place in a sorted run. */
-class Cursor<T> {
+class RunCursor<T> implements Cursor {
   readonly run: number;
   row!: T;
   readonly #frames: Generator<Uint8Array>;
@@ -120,7 +96,6 @@ class Cursor<T> {
     this.#frames = file.frames();
   }
 
-  /** Goes to the next row. False at the end. */
   advance(): boolean {
     while (this.#at >= this.#batch.length) {
       const frame = this.#frames.next();

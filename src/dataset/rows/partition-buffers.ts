@@ -25,7 +25,7 @@ export class PartitionBuffers {
     this.#rows = Array.from({ length: partitions }, () => []);
     this.#frames = Array.from({ length: partitions }, () => []);
     this.#lengths = new Float64Array(partitions);
-    this.#runBytes = Math.max(1 << 20, Math.min(MOST_RUN, task.services.memory.limit / 8));
+    this.#runBytes = Math.max(1 << 20, Math.min(MOST_RUN, task.services.memory.limit / 16));
   }
 
   add(partition: number, row: unknown): void {

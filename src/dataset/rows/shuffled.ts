@@ -10,7 +10,7 @@ import { compareKeys, hashIdentity, identityOf } from './hash.js';
 import { PartitionBuffers } from './partition-buffers.js';
 
 type Rows = readonly unknown[];
-type Pair = readonly [key: unknown, value: unknown];
+export type Pair = readonly [key: unknown, value: unknown];
 
 /** Partitions, or undefined for as many as the session thinks right. */
 export type Count = number | undefined;
@@ -67,6 +67,13 @@ export async function* shuffledRows(task: Task, dependency: ShuffleDependency, p
 
 function hashTo(key: unknown, partitions: number): number {
   return hashIdentity(identityOf(key)) % partitions;
+}
+
+/** Pairs by the hash of their key. */
+export function hashShuffle(parent: PlanNode, partitions: Count): RowShuffle {
+  return new RowShuffle(parent, 'hash by key', partitions, async (batches, out, _, count) => {
+    for await (const batch of batches) for (const row of batch) out.add(hashTo((row as Pair)[0], count), row);
+  });
 }
 
 /** A function of the user that failed while values were combined. */
@@ -152,13 +159,8 @@ export function aggregateNode<V, A>(parent: PlanNode, { name, combiner, mapSide,
 }
 
 /** Several datasets of pairs side by side: [key, [values of the first, values of the second, ...]]. */
-export function cogroupNode(parents: readonly PlanNode[], partitions: Count, name = 'cogroup'): PlanNode {
-  const dependencies = parents.map(
-    (parent) =>
-      new RowShuffle(parent, 'hash by key', partitions, async (batches, out, _, count) => {
-        for await (const batch of batches) for (const row of batch) out.add(hashTo((row as Pair)[0], count), row);
-      }),
-  );
+export function cogroupNode(parents: readonly PlanNode[], partitions: Count): PlanNode {
+  const dependencies = parents.map((parent) => hashShuffle(parent, partitions));
   const empty = () => parents.map((): unknown[] => []);
   const combiner: Combiner<[side: number, value: unknown], unknown[][]> = {
     create: ([side, value]) => {
@@ -177,7 +179,7 @@ export function cogroupNode(parents: readonly PlanNode[], partitions: Count, nam
     grows: true,
   };
   return new PlanNode({
-    name,
+    name: 'cogroup',
     dependencies,
     partitions: ({ defaultPartitions }) => {
       for (const dependency of dependencies) dependency.decide(defaultPartitions);

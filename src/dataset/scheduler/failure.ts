@@ -26,6 +26,7 @@ const FATAL: readonly string[] = [
   'DATASET_INPUT',
   'DATASET_OUTPUT',
   'DATASET_SCHEMA',
+  'DATASET_MEMORY',
   'DATASET_PLAN',
   'DATASET_MISSING',
 ];

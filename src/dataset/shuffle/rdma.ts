@@ -326,7 +326,7 @@ class RdmaShuffle implements ShuffleManager {
     const { pool, counters, checksums } = this.#services;
     const { key, offsets, checksums: sums } = run as RowRun;
     await window.enter(length, turn);
-    const segment = into ? undefined : pool.take(length);
+    const segment = into ? undefined : pool.take(length, true);
     const bytes = into ?? (segment as Segment).bytes;
     const release = once(() => {
       segment?.release();

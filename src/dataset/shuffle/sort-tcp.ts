@@ -247,7 +247,7 @@ class SortTcpShuffle implements ShuffleManager {
     if (total === 0) return [];
     const { pool, counters, checksums: wanted } = this.#services;
     await window.enter(total, turn);
-    const segment = into ? undefined : pool.take(total);
+    const segment = into ? undefined : pool.take(total, true);
     const memory = into ?? (segment as Segment).bytes;
     let open = lengths[partition].length;
     const release = () => {

@@ -7,6 +7,7 @@ import { damageScenario, damaging } from './damage.js';
 import { failuresScenario } from './failures.js';
 import { killScenario } from './kill.js';
 import { memoryScenario } from './memory.js';
+import { skewScenario } from './skew.js';
 
 const SCENARIOS: Readonly<Record<string, (data: Session, args: readonly string[]) => Promise<void>>> = {
   api: apiScenario,
@@ -15,6 +16,7 @@ const SCENARIOS: Readonly<Record<string, (data: Session, args: readonly string[]
   failures: failuresScenario,
   kill: killScenario,
   memory: memoryScenario,
+  skew: skewScenario,
 };
 
 const [name, options, ...args] = process.argv.slice(2);
