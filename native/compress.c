@@ -3,7 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernel-table.h"
 #include "simd.h"
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 /* A product that is rounded before it is added has the same bits on a CPU with fused multiply-add as on one without. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -39,17 +43,59 @@ WIDEST static void next_of_sum(float *restrict y, const float *restrict x, float
   }
 }
 
+static void sum_block(float *y, size_t n, const double *sources, const double *factors, size_t count, size_t from) {
+  if (count == 0) memset(y, 0, n * sizeof *y);
+  for (size_t s = 0; s < count; s++) {
+    const float *x = (const float *)(uintptr_t)sources[s] + from;
+    if (s == 0) first_of_sum(y, x, (float)factors[s], n);
+    else next_of_sum(y, x, (float)factors[s], n);
+  }
+}
+
 /* Block by block, so that y stays in the cache while all sources pass. */
 void weighted_sum(float *y, size_t n, const double *sources, const double *factors, size_t count) {
   for (size_t from = 0; from < n; from += BLOCK) {
-    const size_t length = n - from < BLOCK ? n - from : BLOCK;
-    if (count == 0) memset(y + from, 0, length * sizeof *y);
-    for (size_t s = 0; s < count; s++) {
-      const float *x = (const float *)(uintptr_t)sources[s] + from;
-      if (s == 0) first_of_sum(y + from, x, (float)factors[s], length);
-      else next_of_sum(y + from, x, (float)factors[s], length);
+    sum_block(y + from, n - from < BLOCK ? n - from : BLOCK, sources, factors, count, from);
+  }
+}
+
+/* ---- updates of a server ---- */
+
+enum { LINE = 16, APPLIED = 16 * LINE };
+
+/* Whole lines are not read before they are overwritten. The fence is the caller's. */
+static void deliver(float *to, const float *from, size_t n) {
+  size_t i = 0;
+#if defined(__x86_64__)
+  if (((uintptr_t)to & 63) == 0) {
+    for (; i + LINE <= n; i += LINE) {
+      for (size_t j = 0; j < LINE; j += 4) _mm_stream_ps(to + i + j, _mm_loadu_ps(from + i + j));
     }
   }
+#endif
+  memcpy(to + i, from + i, (n - i) * sizeof *to);
+}
+
+int apply(const application *a) {
+  double call[KERNEL_NUMBERS];
+  memcpy(call, a->update, sizeof call);
+  double *pointer = call + 1 + a->first;
+  const size_t n = (size_t)pointer[a->pointers];
+  /* The first block ends where lines of the targets begin. */
+  size_t length = APPLIED - (a->delivered > 0 ? (size_t)a->targets[0] / sizeof(float) % LINE : 0);
+  for (size_t from = 0; from < n; from += length, length = APPLIED) {
+    if (length > n - from) length = n - from;
+    for (size_t p = 0; p < a->pointers; p++) pointer[p] = a->update[1 + a->first + p] + (double)(from * sizeof(float));
+    pointer[a->pointers] = (double)length;
+    const float *parameters = (const float *)(uintptr_t)pointer[0];
+    if (a->count > 0) sum_block((float *)(uintptr_t)pointer[1], length, a->sources, a->factors, a->count, from);
+    if (kernel_call(call) != 0) return 1;
+    for (size_t t = 0; t < a->delivered; t++) deliver((float *)(uintptr_t)a->targets[t] + from, parameters, length);
+  }
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+  return 0;
 }
 
 /* ---- 16 bits ---- */
@@ -327,6 +373,10 @@ int compress_call(double *call) {
     case COMPRESS_ORTHONORMALIZE:
       orthonormalize(AT(0), SIZE(1), SIZE(2));
       return 0;
+    case COMPRESS_APPLY: {
+      const application it = {AT(0), SIZE(1), SIZE(2), AT(3), AT(4), SIZE(5), AT(6), SIZE(7)};
+      return apply(&it);
+    }
     default:
       return 1;
   }

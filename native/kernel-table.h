@@ -46,6 +46,9 @@ enum {
   KERNEL_COUNT
 };
 
+/* Numbers of a call: the kernel and its arguments. */
+enum { KERNEL_NUMBERS = 16 };
+
 /* Returns 0, or 1 when there is no such kernel. */
 int kernel_call(double *call);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "kernel-table.h"
 
 enum { MOST = 300 };
 
@@ -94,7 +95,41 @@ static void lengths(size_t n) {
   free(y);
 }
 
+/* A step of plain SGD from two gradients to two workers, whose parameters begin anywhere in a line: what the parts do one after the other. */
+static void applies(size_t n, size_t offset) {
+  unsigned seed = (unsigned)n + 7;
+  float *memory[6];
+  for (int i = 0; i < 6; i++) memory[i] = exactly(4 * (n + offset));
+  float *parameters = memory[0] + offset, *gradient = memory[1] + offset, *expected = exactly(4 * n);
+  for (size_t i = 0; i < n; i++) {
+    expected[i] = parameters[i] = draw(&seed);
+    memory[2][offset + i] = draw(&seed);
+    memory[3][offset + i] = draw(&seed);
+  }
+  double places[6];
+  for (int i = 0; i < 6; i++) places[i] = (double)(uintptr_t)(memory[i] + offset);
+  const double factors[2] = {0.25, 0.75};
+  const double update[KERNEL_NUMBERS] = {KERNEL_SGD, 0.5, 0, 0, 0, places[0], places[1], 0, (double)n};
+  const application it = {update, 4, 3, places + 2, factors, 2, places + 4, 2};
+  CHECK(apply(&it) == 0);
+  weighted_sum(gradient, n, places + 2, factors, 2);
+  double step[KERNEL_NUMBERS];
+  memcpy(step, update, sizeof step);
+  step[5] = (double)(uintptr_t)expected;
+  CHECK(kernel_call(step) == 0);
+  for (int i = 0; i < 6; i += i == 0 ? 4 : 1) CHECK(memcmp(memory[i] + offset, expected, 4 * n) == 0);
+  for (int i = 0; i < 6; i++) {
+    for (size_t k = 0; k < offset; k++) CHECK(memory[i][k] == 0);
+    free(memory[i]);
+  }
+  free(expected);
+}
+
 int main(void) {
+  const size_t lots[] = {0, 1, 17, 255, 256, 257, 1000, 20011};
+  for (size_t i = 0; i < sizeof lots / sizeof *lots; i++) {
+    for (size_t offset = 0; offset < 20; offset += 3) applies(lots[i], offset);
+  }
   for (size_t n = 0; n <= MOST; n++) lengths(n);
   lengths(5000);
   float matrix[6] = {3, 6, 4, 8, 0, 0}; /* the second column lies in the first */

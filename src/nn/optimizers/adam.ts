@@ -56,10 +56,11 @@ class Moments implements Optimizer {
     this.steps++;
     const correction1 = 1 - this.#beta1 ** this.steps;
     const correction2 = 1 - this.#beta2 ** this.steps;
+    const update = this.#model.run ?? run;
     for (const { from, to, decay } of this.#model.ranges) {
       const at = 4 * from;
       const weightDecay = decay ? this.#weightDecay : 0;
-      run(
+      update(
         KERNEL.adam,
         learningRate,
         this.#beta1,

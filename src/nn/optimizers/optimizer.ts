@@ -11,6 +11,11 @@ export interface Trained {
   readonly parameters: Float32Array;
   readonly gradients: Float32Array;
   readonly ranges: readonly ParameterRange[];
+  /**
+   * Calls an update of a range: the kernel's number, its options, then the addresses of parameters, gradients and state, and the length. Default: `run` of kernels.ts. A
+   * parameter server adds gradients up before it and delivers after it. Not used by LAMB, which looks at whole tensors.
+   */
+  readonly run?: (kernel: number, ...numbers: number[]) => void;
 }
 
 export interface Optimizer {

@@ -40,11 +40,12 @@ export class Sgd implements Optimizer {
 
   step(learningRate: number): void {
     const nesterov = this.#nesterov ? 1 : 0;
+    const update = this.#model.run ?? run;
     for (const { from, to, decay } of this.#model.ranges) {
       const at = 4 * from;
       const weightDecay = decay ? this.#weightDecay : 0;
       const velocity = this.#velocity.address + at;
-      run(
+      update(
         KERNEL.sgd,
         learningRate,
         this.#momentum,

@@ -23,13 +23,45 @@ const KERNEL = {
   randomKEncode: 77,
   randomKDecode: 78,
   orthonormalize: 79,
+  apply: 80,
 } as const;
+
+/** Numbers of a kernel call, as native/kernel-table.h has it. */
+const CALL = 16;
+/** Where the arguments of applyUpdate lie: the call of the optimizer, then the lists. */
+let scratch = new Float64Array(64);
 
 /** y = sum of factors[i] * sources[i], in the order of i. All are as long as y. */
 export function weightedSum(y: Float32Array, sources: readonly Float32Array[], factors: readonly number[]): void {
   const places = Float64Array.from(sources, addressOf);
   const weights = Float64Array.from(factors);
   run(KERNEL.weightedSum, addressOf(y), y.length, addressOf(places), addressOf(weights), places.length);
+}
+
+/**
+ * An update of parameters in one pass: gradients are added up, the optimizer steps, and new parameters are written to where workers have theirs.
+ * `call` is the kernel call of the optimizer (number, arguments), whose addresses of parameters, gradient and state begin at argument `first`, before the length.
+ * Sources and targets are addresses of vectors of that length. Without sources the gradient is taken as it is.
+ */
+export function applyUpdate(
+  call: readonly number[],
+  first: number,
+  sources: readonly number[],
+  factors: readonly number[],
+  targets: readonly number[],
+): void {
+  const lists = [sources, factors, targets];
+  const numbers = CALL + lists.reduce((sum, { length }) => sum + length, 0);
+  if (scratch.length < numbers) scratch = new Float64Array(2 * numbers);
+  scratch.set(call);
+  let at = CALL;
+  const [from, weights, to] = lists.map((list) => {
+    scratch.set(list, at);
+    at += list.length;
+    return addressOf(scratch) + 8 * (at - list.length);
+  });
+  const pointers = call.length - 2 - first;
+  run(KERNEL.apply, addressOf(scratch), first, pointers, from, weights, sources.length, to, targets.length);
 }
 
 /** IEEE binary16, to nearest, ties to even; what is too large becomes infinite. */

@@ -104,7 +104,7 @@ export class ParameterClient {
       throw new RangeError(`the plan has ${plan.floats} parameters: got ${parameters.length}, and ${gradients.length} gradients`);
     }
     const context = new Context(options.device);
-    const client = new ParameterClient(options, context, await context.createWorker());
+    const client = new ParameterClient(options, context, await context.createWorker({ mode: 'event' }));
     try {
       await client.#begin();
       return client;

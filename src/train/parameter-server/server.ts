@@ -113,7 +113,7 @@ export class ParameterServer {
   /** Opens server `index` of a group. `failed` hears of what can be reported to nobody else. */
   static async open(index: number, plan: GroupPlan, failed: (error: Error) => void): Promise<ParameterServer> {
     const context = await openContext({ device: plan.device, name: `parameter server ${index}` });
-    return new ParameterServer(index, plan, context, await context.createWorker(), failed);
+    return new ParameterServer(index, plan, context, await context.createWorker({ mode: 'event' }), failed);
   }
 
   get address(): Uint8Array {

@@ -10,11 +10,12 @@
  * - ssp: as async, but a worker that is more than `staleness` steps ahead of the slowest gets its grant only when that one has come closer.
  */
 import type { Optimizer, ParameterRange } from '../../nn/index.js';
-import { weightedSum } from '../compression/kernels.js';
+import { addressOf, KERNEL } from '../../nn/kernels.js';
+import { applyUpdate, weightedSum } from '../compression/kernels.js';
 import { makeOptimizer, type ServerOptimizer } from './server-optimizer.js';
 
-/** Elements of a piece of an update: the sum, the optimizer and the copy for the workers find it in the cache. */
-const PIECE = 32_768;
+/** Where the addresses begin among the arguments of an update, by kernel. */
+const FIRST_ADDRESS: Readonly<Record<number, number>> = { [KERNEL.sgd]: 4, [KERNEL.adam]: 8 };
 
 export const SERVER_MODES = ['sync', 'async', 'ssp'] as const;
 export type ServerMode = (typeof SERVER_MODES)[number];
@@ -71,8 +72,8 @@ export class Shard {
     this.parameters = parameters;
     this.#options = options;
     this.#gradients = workers === 1 && only !== undefined ? only : new Float32Array(parameters.length);
-    const pieces = this.#pieces(options.optimizer.kind === 'lamb' ? ranges : ranges.flatMap(cutRange));
-    this.optimizer = makeOptimizer(options.optimizer, { parameters, gradients: this.#gradients, ranges: pieces });
+    const run = (kernel: number, ...numbers: number[]) => this.#apply(kernel, numbers);
+    this.optimizer = makeOptimizer(options.optimizer, { parameters, gradients: this.#gradients, ranges, run });
     this.clocks = new Float64Array(workers);
     this.#waiting = Array.from({ length: workers }, () => undefined);
     this.#gone = Array.from({ length: workers }, () => false);
@@ -137,7 +138,7 @@ export class Shard {
       const inPlace = useful[0].gradient === this.#gradients;
       this.#summands = inPlace ? [] : useful.map(({ gradient }) => gradient);
       this.#factors = useful.map(({ weight }) => weight / total);
-      this.optimizer.step(useful[0].rate);
+      this.#step(useful[0].rate);
       this.version++;
     }
     this.#weight = total;
@@ -147,34 +148,22 @@ export class Shard {
     }
   }
 
-  /** The ranges as the optimizer walks them: before each the gradients are added up there, after each it is delivered. */
-  #pieces(ranges: readonly ParameterRange[]): readonly ParameterRange[] {
-    const walk = (): Iterator<ParameterRange> => this.#walk(ranges);
-    return Object.defineProperty([...ranges], Symbol.iterator, { value: walk });
-  }
-
-  *#walk(ranges: readonly ParameterRange[]): Generator<ParameterRange, void, undefined> {
-    for (let i = 0; i < ranges.length; i++) {
-      const { from, to } = ranges[i];
-      if (this.#summands.length > 0) {
-        weightedSum(
-          this.#gradients.subarray(from, to),
-          this.#summands.map((gradient) => gradient.subarray(from, to)),
-          this.#factors,
-        );
-      }
-      yield ranges[i];
-      for (const target of this.deliverTo) target.set(this.parameters.subarray(from, to), from);
+  #step(rate: number): void {
+    if (this.optimizer.kind !== 'lamb') {
+      this.optimizer.step(rate);
+      return;
     }
+    // The length of a tensor's step depends on all of it.
+    if (this.#summands.length > 0) weightedSum(this.#gradients, this.#summands, this.#factors);
+    this.optimizer.step(rate);
+    for (const target of this.deliverTo) target.set(this.parameters);
   }
-}
 
-function cutRange(range: ParameterRange): ParameterRange[] {
-  const { from, to } = range;
-  const pieces = Math.max(1, Math.ceil((to - from) / PIECE));
-  return Array.from({ length: pieces }, (_, i) => ({
-    ...range,
-    from: from + i * PIECE,
-    to: Math.min(to, from + (i + 1) * PIECE),
-  }));
+  /** A range of the update, as the optimizer calls it: gradients are added up before and new parameters delivered after, while they are in the cache. */
+  #apply(kernel: number, numbers: readonly number[]): void {
+    const first = FIRST_ADDRESS[kernel];
+    const offset = numbers[first] - addressOf(this.parameters);
+    const places = (arrays: readonly Float32Array[]) => arrays.map((array) => addressOf(array) + offset);
+    applyUpdate([kernel, ...numbers], first, places(this.#summands), this.#factors, places(this.deliverTo));
+  }
 }
