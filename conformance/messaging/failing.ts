@@ -30,6 +30,7 @@ export const failing: Chapter = {
       await Promise.all(fails);
       assert.ok(performance.now() - start < 10_000);
       await assert.rejects(lost.out.send(1, into), PeerLost);
+      await assert.rejects(near.recv(2, into, { from: lost.out }), PeerLost);
       await kept.back.send(3, pattern(100));
       await fromAnyone;
       assertBytes(into, pattern(100));

@@ -395,10 +395,13 @@ export class Worker {
     if (from !== undefined && from.source < 0) {
       throw new MessagingError('MSG_INVALID', `receiving from ${from.peer} needs a connection: await ready() first`);
     }
-    return this.own(
-      this.postRecv(into, tagLow(tag), tagHigh(tag), maskLo, maskHi, from === undefined ? ANY_SOURCE : from.source, context),
-      done,
-    );
+    const source = from === undefined ? ANY_SOURCE : from.source;
+    const handle = this.postRecv(into, tagLow(tag), tagHigh(tag), maskLo, maskHi, source, context);
+    // What a peer sent before it was lost is still there; more will not come.
+    if (from?.failure !== undefined && this.endpointOf(source) === undefined) {
+      this.tags.cancel(this.requests.find(handle - 1), from.failure);
+    }
+    return this.own(handle, done);
   }
 
   /**

@@ -604,11 +604,11 @@ export class TagEngine {
   }
 
   /** Takes a receive back. False when it has matched already. */
-  cancel(index: number): boolean {
+  cancel(index: number, error: Error = new MessagingError('MSG_CANCELLED', 'the receive was cancelled')): boolean {
     const requests = this.#requests;
     if (requests.kind[index] !== KIND_RECV || requests.state[index] !== PENDING || requests.aux[index] < 0) return false;
     this.#posted.remove(requests.aux[index]);
-    requests.fail(index, new MessagingError('MSG_CANCELLED', 'the receive was cancelled'));
+    requests.fail(index, error);
     return true;
   }
 
