@@ -2,7 +2,6 @@
 
 import { deserialize, serialize } from 'node:v8';
 import type { Engine } from './engine.js';
-import { valuesNode } from './sources/values.js';
 
 export class Broadcast<T> {
   readonly value: T;
@@ -26,13 +25,8 @@ export class Broadcast<T> {
       head.writeDoubleLE(bytes.length);
       head.set(segment.key, 8);
       await world.store.set(name, head);
-      // When every living rank has taken part in a job that follows the reading, nobody reads any more.
-      await engine
-        .run(valuesNode([0], world.size), async () => 0, false)
-        .finally(() => {
-          void world.store.delete(name);
-        });
-      engine.keepUntilClose(segment);
+      // However late a rank gets here, it finds both.
+      engine.keepUntilClose(segment, name);
       return new Broadcast(value);
     }
     const head = Buffer.from(await world.store.wait(name));
@@ -40,7 +34,6 @@ export class Broadcast<T> {
     const endpoint = await world.endpoint(0);
     await endpoint.ready();
     await endpoint.unpack(head.subarray(8)).get(0, into);
-    await engine.run(valuesNode([0], world.size), async () => 0, false);
     return new Broadcast(deserialize(into) as T);
   }
 }

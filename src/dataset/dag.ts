@@ -22,9 +22,9 @@
 import { Dataset } from './dataset.js';
 import { DatasetError } from './errors.js';
 import { oneToOne, PlanNode } from './plan/node.js';
-import type { Batch, Task } from './plan/task.js';
+import type { Batch } from './plan/task.js';
 import { type EdgeKind, edgeNode } from './rows/edge.js';
-import { UserFailure } from './scheduler/failure.js';
+import { batchesOf, Reading } from './rows/narrow.js';
 
 /** A row on its way out of a vertex. Made by `emit`. */
 export interface Emitted {
@@ -177,61 +177,15 @@ function vertexNode(
       return inputs[0][1].partitions;
     },
     async *compute(partition, task): AsyncIterable<Batch> {
-      let seen = 0;
-      let last: unknown;
+      const reading = new Reading();
       const context: VertexContext = {
-        inputs: Object.fromEntries(
-          inputs.map(([input, parent]) => [
-            input,
-            rowsOf(parent, partition, task, (row) => {
-              seen++;
-              last = row;
-            }),
-          ]),
-        ),
+        inputs: Object.fromEntries(inputs.map(([input, parent]) => [input, reading.rows(parent, partition, task)])),
         partition,
         tasks: node.partitions,
         emit: (output, row) => ({ output, row }),
       };
-      let out: Emitted[] = [];
-      const iterator = guarded(
-        () => vertex.run(context),
-        node,
-        task,
-        () => [last, seen - 1],
-      );
-      for await (const one of iterator) {
-        if (out.push(one) < task.batchRows) continue;
-        yield out;
-        out = [];
-        await task.breathe();
-      }
-      if (out.length > 0) yield out;
+      yield* batchesOf(() => vertex.run(context), node, task, reading);
     },
   });
   return node;
-}
-
-async function* rowsOf(parent: PlanNode, partition: number, task: Task, note: (row: unknown) => void): AsyncGenerator<unknown> {
-  for await (const batch of parent.compute(partition, task)) {
-    for (const row of batch as readonly unknown[]) {
-      note(row);
-      yield row;
-    }
-  }
-}
-
-async function* guarded(
-  make: () => AsyncIterable<Emitted> | Iterable<Emitted>,
-  node: PlanNode,
-  task: Task,
-  where: () => [record: unknown, index: number],
-): AsyncGenerator<Emitted> {
-  try {
-    yield* make();
-  } catch (error) {
-    if (error instanceof UserFailure || (error as Error).name === 'FetchFailed' || DatasetError.is(error) || task.signal.aborted)
-      throw error;
-    throw new UserFailure(error, node, task, ...where());
-  }
 }

@@ -12,15 +12,16 @@ import type { Engine } from './engine.js';
 import { DatasetError } from './errors.js';
 import { drawPlan } from './explain/draw.js';
 import { explainPlan, type PlanExplanation } from './explain/explain.js';
-import type { PlanNode } from './plan/node.js';
+import { callSite, type PlanNode } from './plan/node.js';
 import type { Batch, Task } from './plan/task.js';
 import { decodeRows, encodeRows } from './rows/codec.js';
 import { compareKeys } from './rows/hash.js';
 import { joinNode } from './rows/join.js';
 import { coalesceNode, filterNode, flatMapNode, mapNode, mapPartitionsNode, sampleNode, unionNode } from './rows/narrow.js';
 import { aggregateNode, cogroupNode, repartitionNode, sortNode } from './rows/shuffled.js';
+import { UserFailure } from './scheduler/failure.js';
 import { saveArrowRows, saveParquetRows } from './sinks/columnar.js';
-import { saveText } from './sinks/text.js';
+import { type CsvSaveOptions, csvFormat, saveText } from './sinks/text.js';
 
 type Rows<T> = AsyncIterable<readonly T[]>;
 
@@ -31,15 +32,6 @@ export interface SortOptions<K> {
   readonly compare?: (a: K, b: K) => number;
   /** Default: as the session. */
   readonly partitions?: number;
-}
-
-export interface CsvSaveOptions {
-  /** Default: the fields of the first row. */
-  readonly columns?: readonly string[];
-  /** Default ','. */
-  readonly delimiter?: string;
-  /** Names in the first line of each file. Default true. */
-  readonly header?: boolean;
 }
 
 function whole(name: string, value: number, low = 1): number {
@@ -327,12 +319,12 @@ export class Dataset<T> {
   async top(n: number, compare: (a: T, b: T) => number = compareKeys): Promise<T[]> {
     whole('n', n, 0);
     const select = (rows: T[]) => rows.sort((a, b) => compare(b, a)).slice(0, n);
-    const parts = await this.#run(async (batches) => {
+    const act = actingOn<T>('top');
+    const parts = await this.#run(async (batches, task) => {
       let best: T[] = [];
-      for await (const batch of batches) {
-        for (const row of batch) best.push(row);
-        if (best.length > 2 * n + 4096) best = select(best);
-      }
+      await act(batches, task, (row) => {
+        if (best.push(row) > 2 * n + 4096) best = select(best);
+      });
       return select(best);
     });
     return select(parts.flat() as T[]);
@@ -340,15 +332,14 @@ export class Dataset<T> {
 
   /** All rows combined by `f`, which must be associative. @throws DATASET_INVALID where there are none. */
   async reduce(f: (a: T, b: T) => T): Promise<T> {
-    const parts = await this.#run(async (batches) => {
+    const act = actingOn<T>('reduce');
+    const parts = await this.#run(async (batches, task) => {
       let value: T | undefined;
       let isEmpty = true;
-      for await (const batch of batches) {
-        for (const row of batch) {
-          value = isEmpty ? row : f(value as T, row);
-          isEmpty = false;
-        }
-      }
+      await act(batches, task, (row) => {
+        value = isEmpty ? row : f(value as T, row);
+        isEmpty = false;
+      });
       return { isEmpty, value };
     });
     const filled = parts.filter(({ isEmpty }) => !isEmpty);
@@ -358,9 +349,8 @@ export class Dataset<T> {
 
   /** Runs a function for its effects, where each row is. It may run more than once for a row when a task is repeated. */
   async forEach(f: (row: T) => void | Promise<void>): Promise<void> {
-    await this.#run(async (batches) => {
-      for await (const batch of batches) for (const row of batch) await f(row);
-    });
+    const act = actingOn<T>('forEach');
+    await this.#run((batches, task) => act(batches, task, f));
   }
 
   /** How often each value occurs. */
@@ -373,7 +363,7 @@ export class Dataset<T> {
 
   /** One file per partition, `part-00000`, a line per row. @throws DATASET_OUTPUT where the folder is not new or empty. */
   saveAsText(folder: string): Promise<void> {
-    return saveText(this.#engine, this.#node, folder, '', (rows) => `${rows.map(String).join('\n')}\n`);
+    return saveText(this.#engine, this.#node, folder, '', () => (rows) => `${rows.map(String).join('\n')}\n`);
   }
 
   saveAsNdjson(folder: string): Promise<void> {
@@ -382,21 +372,13 @@ export class Dataset<T> {
       this.#node,
       folder,
       '.ndjson',
-      (rows) => `${rows.map((row) => JSON.stringify(row)).join('\n')}\n`,
+      () => (rows) => `${rows.map((row) => JSON.stringify(row)).join('\n')}\n`,
     );
   }
 
+  /** @throws DATASET_SCHEMA for a row with a field that is no column, where `columns` does not say which are wanted. */
   saveAsCsv(folder: string, options: CsvSaveOptions = {}): Promise<void> {
-    const { delimiter = ',', header = true } = options;
-    const cell = (value: unknown) => {
-      const text = value === undefined || value === null ? '' : String(value);
-      return /["\r\n]/.test(text) || text.includes(delimiter) ? `"${text.replaceAll('"', '""')}"` : text;
-    };
-    return saveText(this.#engine, this.#node, folder, '.csv', (rows, isFirst) => {
-      const names = options.columns ?? Object.keys(rows[0] as object);
-      const lines = rows.map((row) => names.map((name) => cell((row as Record<string, unknown>)[name])).join(delimiter));
-      return `${[...(isFirst && header ? [names.map(cell).join(delimiter)] : []), ...lines].join('\n')}\n`;
-    });
+    return saveText(this.#engine, this.#node, folder, '.csv', () => csvFormat(options));
   }
 
   /** One Arrow IPC file per partition. */
@@ -424,4 +406,24 @@ export class Dataset<T> {
   async draw(): Promise<string> {
     return drawPlan(await this.explain());
   }
+}
+
+/** How an action runs a function of the user over the rows of a partition: an error of it names the record. */
+function actingOn<T>(name: string) {
+  const site = callSite();
+  return async (batches: Rows<T>, task: Task, f: (row: T) => void | Promise<void>): Promise<void> => {
+    let index = 0;
+    for await (const batch of batches) {
+      for (const row of batch) {
+        try {
+          const under = f(row);
+          if (under) await under;
+        } catch (error) {
+          throw new UserFailure(error, { name, site }, task, row, index);
+        }
+        index++;
+      }
+      await task.breathe();
+    }
+  };
 }

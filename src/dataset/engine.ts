@@ -68,7 +68,7 @@ export class Engine {
   #question = 0;
   #jobs = 0;
   #broadcasts = 0;
-  readonly #kept: Segment[] = [];
+  readonly #kept: { segment: Segment; name: string }[] = [];
   #last: JobOutcome | undefined;
   readonly #outcomes = new WeakMap<PlanNode, JobOutcome>();
   #closed = false;
@@ -154,7 +154,7 @@ export class Engine {
       checksums: settings.checksums,
       status: (shuffle, place) => questions.status(shuffle, place),
       counters,
-      address: world.hosts.length === 1 ? '127.0.0.1' : (world.members[world.rank].host.name ?? '127.0.0.1'),
+      address: (world.hosts.length > 1 ? world.members[world.rank].addresses[0]?.address : undefined) ?? '127.0.0.1',
     };
     const manager = await choice.factory(services);
     const engine = new Engine(world, settings, worker, { memory, disk, pool, choice, blocks, counters, manager, questions });
@@ -303,9 +303,9 @@ export class Engine {
     return ++this.#broadcasts;
   }
 
-  /** Memory that others may read as long as the session lives. */
-  keepUntilClose(segment: Segment): void {
-    this.#kept.push(segment);
+  /** Memory that others may read as long as the session lives, and the name in the store under which they find it. */
+  keepUntilClose(segment: Segment, name: string): void {
+    this.#kept.push({ segment, name });
   }
 
   /** Drops the cached partitions of a node, here. */
@@ -325,7 +325,10 @@ export class Engine {
     } catch {
       // A rank is lost, or does something else: it does not read any more.
     }
-    for (const segment of this.#kept) segment.release();
+    for (const { segment, name } of this.#kept) {
+      segment.release();
+      void this.world.store.delete(name).catch(() => {}); // it goes with the world
+    }
     await this.#manager.stop();
     this.#post.close();
     this.pool.close();

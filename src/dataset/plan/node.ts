@@ -182,7 +182,7 @@ export function estimateValue(value: unknown, depth = 3): number {
 }
 
 /** The line of the user's program: the first one that is not of this package. */
-function callSite(): string {
+export function callSite(): string {
   const { stack = '' } = new Error('site');
   for (const line of stack.split('\n').slice(1)) {
     if (/[/\\](src|dist[/\\]src)[/\\]dataset[/\\]|node:internal/.test(line)) continue;

@@ -75,6 +75,7 @@ export class Task {
 
   /** Lets the event loop run when it is time. Long loops await it. @throws the signal's reason when the task is not wanted any more. */
   breathe(): Promise<void> | undefined {
+    this.signal.throwIfAborted();
     if (performance.now() - this.#breath < BREATH_MS) return undefined;
     return new Promise((resolve, reject) =>
       setImmediate(() => {

@@ -98,7 +98,7 @@ export class Records {
         else for await (const batch of batches) file.write((batch as RecordBatch).bytes);
         task.stats.bytesOut += file.length;
         task.stats.rowsOut += file.length / this.#shape.width;
-        file.commit();
+        file.commit(task);
       } finally {
         file.close();
       }

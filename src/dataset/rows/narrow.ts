@@ -1,5 +1,6 @@
 /** Operators that need one partition of their parent only: they run inside the task that computes it, batch by batch. */
 
+import { DatasetError, FetchFailed } from '../errors.js';
 import { type NarrowDependency, oneToOne, PlanNode } from '../plan/node.js';
 import type { Batch, Task } from '../plan/task.js';
 import { UserFailure } from '../scheduler/failure.js';
@@ -92,49 +93,54 @@ export function mapPartitionsNode(parent: PlanNode, f: PartitionFunction): PlanN
     dependencies: [oneToOne(parent)],
     partitions: () => parent.partitions,
     async *compute(partition, task) {
-      let seen = 0;
-      let last: unknown;
-      async function* rows() {
-        for await (const batch of parent.compute(partition, task)) {
-          for (const row of batch as Rows) {
-            last = row;
-            seen++;
-            yield row;
-          }
-        }
-      }
-      let out: unknown[] = [];
-      const iterator = guard(
-        () => f(rows(), partition),
-        node,
-        task,
-        () => [last, seen - 1],
-      );
-      for await (const row of iterator) {
-        if (out.push(row) < task.batchRows) continue;
-        yield out;
-        out = [];
-        await task.breathe();
-      }
-      if (out.length > 0) yield out;
+      const reading = new Reading();
+      yield* batchesOf(() => f(reading.rows(parent, partition, task), partition), node, task, reading);
     },
   });
   return node;
 }
 
-/** What the user's iterator yields; an error of it becomes a UserFailure. */
-async function* guard(
-  make: () => Iterable<unknown> | AsyncIterable<unknown>,
+/** Rows on their way into a function of the user: which was last, for the error that names it. */
+export class Reading {
+  #seen = 0;
+  #last: unknown;
+
+  async *rows(parent: PlanNode, partition: number, task: Task): AsyncGenerator<unknown> {
+    for await (const batch of parent.compute(partition, task)) {
+      for (const row of batch as Rows) {
+        this.#last = row;
+        this.#seen++;
+        yield row;
+      }
+    }
+  }
+
+  /** What became of it: an error of the user's function with the record, any other as it is. */
+  failure(error: unknown, node: PlanNode, task: Task): unknown {
+    const isOurs = error instanceof UserFailure || error instanceof FetchFailed || DatasetError.is(error) || task.signal.aborted;
+    return isOurs ? error : new UserFailure(error, node, task, this.#last, this.#seen - 1);
+  }
+}
+
+/** What the user's iterator yields, in batches. */
+export async function* batchesOf<T>(
+  make: () => Iterable<T> | AsyncIterable<T>,
   node: PlanNode,
   task: Task,
-  where: () => [record: unknown, index: number],
-): AsyncGenerator<unknown> {
+  reading: Reading,
+): AsyncGenerator<T[]> {
+  let out: T[] = [];
   try {
-    yield* make();
+    for await (const row of make()) {
+      if (out.push(row) < task.batchRows) continue;
+      yield out;
+      out = [];
+      await task.breathe();
+    }
   } catch (error) {
-    if (error instanceof UserFailure || (error as Error).name === 'FetchFailed' || task.signal.aborted) throw error;
-    throw new UserFailure(error, node, task, ...where());
+    throw reading.failure(error, node, task);
   }
+  if (out.length > 0) yield out;
 }
 
 export function unionNode(parents: readonly PlanNode[]): PlanNode {

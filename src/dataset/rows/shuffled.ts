@@ -76,13 +76,13 @@ export function hashShuffle(parent: PlanNode, partitions: Count): RowShuffle {
   });
 }
 
-/** A function of the user that failed while values were combined. */
-function combining<T>(node: () => PlanNode, task: Task, key: () => unknown, act: () => T): T {
+/** A function of the user that failed while values were combined or keys made. `record`: what it was given. */
+function combining<T>(node: () => PlanNode, task: Task, record: () => unknown, act: () => T): T {
   try {
     return act();
   } catch (error) {
     if ((error as { code?: string }).code?.startsWith('DATASET_')) throw error;
-    throw new UserFailure(error, node(), task, key(), -1);
+    throw new UserFailure(error, node(), task, record(), -1);
   }
 }
 
@@ -227,7 +227,7 @@ const SAMPLES_OF_A_PARTITION = 1024;
 /** A sample of a partition's keys of bounded size: every k-th, with k doubling as there are more. The same at every attempt. */
 async function sampleKeys(
   batches: AsyncIterable<Rows>,
-  key: (row: unknown) => unknown,
+  keyOf: (row: unknown) => unknown,
 ): Promise<{ rows: number; keys: unknown[] }> {
   let keys: unknown[] = [];
   let every = 1;
@@ -235,7 +235,7 @@ async function sampleKeys(
   for await (const batch of batches) {
     for (const row of batch) {
       if (rows++ % every !== 0) continue;
-      if (keys.push(key(row)) < 2 * SAMPLES_OF_A_PARTITION) continue;
+      if (keys.push(keyOf(row)) < 2 * SAMPLES_OF_A_PARTITION) continue;
       keys = keys.filter((_, i) => i % 2 === 0);
       every *= 2;
     }
@@ -269,12 +269,14 @@ export function sortNode(parent: PlanNode, { key, compare = compareKeys, descend
   let splitters: unknown[] = [];
   const dependency = new RowShuffle(parent, 'range by sampled splitters', partitions, async (batches, out, task) => {
     for await (const batch of batches) {
+      let record: unknown;
       combining(
         () => node,
         task,
-        () => undefined,
+        () => record,
         () => {
           for (const row of batch) {
+            record = row;
             const k = key(row);
             let low = 0;
             let high = splitters.length;
@@ -295,7 +297,16 @@ export function sortNode(parent: PlanNode, { key, compare = compareKeys, descend
     partitions: async (preparation) => {
       const count = partitions ?? preparation.defaultPartitions;
       if (count > 1) {
-        const samples = await preparation.run(parent, (batches) => sampleKeys(batches as AsyncIterable<Rows>, key));
+        const samples = await preparation.run(parent, (batches, task) =>
+          sampleKeys(batches as AsyncIterable<Rows>, (row) =>
+            combining(
+              () => node,
+              task,
+              () => row,
+              () => key(row),
+            ),
+          ),
+        );
         splitters = splittersOf(samples, count, order);
       }
       return dependency.decide(count);

@@ -30,6 +30,9 @@ export interface ExecutorInit {
   readonly services: Omit<TaskServices, 'fetch' | 'sizeOf'>;
 }
 
+/** How long a task that was aborted may take to notice, ms. */
+const ENDING_MS = 1000;
+
 /** The task whose functions run now: accumulators ask. One at a time, so a variable is enough. */
 let current: Task | undefined;
 
@@ -127,8 +130,12 @@ export class Executor {
             `  here: ${plan.fingerprint}\n  driver: ${message.fingerprint}`,
         );
       }
-      // A function of the user that hangs keeps its promise, but not this rank.
-      const done = await Promise.race([this.#compute(job, plan.stages[at.stage], task), whenAborted(signal)]);
+      const computing = this.#compute(job, plan.stages[at.stage], task);
+      const done = await Promise.race([computing, whenAborted(signal)]).catch(async (error) => {
+        // What is not wanted any more ends soon. A function of the user that hangs keeps its promise, but not this rank.
+        await Promise.race([computing.catch(() => {}), new Promise((resolve) => setTimeout(resolve, ENDING_MS).unref())]);
+        throw error;
+      });
       return {
         type: 'done',
         at,

@@ -8,11 +8,12 @@ import type { ErrorWords } from './protocol.js';
 
 /** A function of the user threw. Carries where it was and what it was given. */
 export class UserFailure extends Error {
-  constructor(cause: unknown, node: PlanNode, task: Task, record: unknown, index: number) {
+  /** @param index of the record among those that the operator has seen; below 0: not known. */
+  constructor(cause: unknown, node: Pick<PlanNode, 'name' | 'site'>, task: Task, record: unknown, index: number) {
     const shown = inspect(record, { depth: 2, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 120 });
     const at = task.position === '' ? '' : `, read from ${task.position}${task.batchRows === 1 ? '' : ' or shortly after'}`;
     super(
-      `the function given to ${node.name} at ${node.site} threw in partition ${task.partition}, at its record ${index}${at}: ${shown}\n` +
+      `the function given to ${node.name} at ${node.site} threw in partition ${task.partition}, at ${index < 0 ? 'the record' : `its record ${index}`}${at}: ${shown}\n` +
         `${cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)}`,
     );
     this.name = 'UserFailure';

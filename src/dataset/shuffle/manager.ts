@@ -114,7 +114,7 @@ export interface ShuffleServices {
   status(shuffle: string, place: MapPlace): Promise<MapStatus | undefined>;
   /** Counts for explain() and the tests. */
   readonly counters: ShuffleCounters;
-  /** Where peers of this rank can connect to it by TCP. */
+  /** The address at which peers can connect to this rank by TCP. */
   readonly address: string;
 }
 

@@ -3,10 +3,12 @@
  * rank over TCP, whose event loop reads the file and sends.
  *
  * ```
- *   request   u32 bytes of the JSON | JSON { shuffle, map, attempt, partition }          answer   f64 bytes, or -1 | the bytes
+ *   request   u32 bytes of the JSON | JSON { token, shuffle, map, attempt, partition }          answer   f64 bytes, or -1 | the bytes
  * ```
+ * The token stands in the status of a map output, so only ranks of the job can ask.
  */
 
+import { randomBytes } from 'node:crypto';
 import { closeSync, read as readFile, writeSync } from 'node:fs';
 import { createServer, connect as openSocket, type Server, type Socket } from 'node:net';
 import { deserialize, serialize } from 'node:v8';
@@ -27,6 +29,16 @@ import type {
 import { Window } from './window.js';
 
 const SEND_BYTES = 256 << 10;
+/** A map side that says nothing for so long is taken for gone, ms. */
+const SILENCE_MS = 60_000;
+
+interface Request {
+  readonly token: string;
+  readonly shuffle: string;
+  readonly map: number;
+  readonly attempt: number;
+  readonly partition: number;
+}
 
 interface Output {
   readonly fd: number;
@@ -49,6 +61,7 @@ interface Located {
 interface Descriptor {
   readonly address: string;
   readonly port: number;
+  readonly token: string;
   readonly lengths: readonly (readonly number[])[];
   readonly checksums: readonly (readonly number[])[];
 }
@@ -63,6 +76,7 @@ class SortTcpShuffle implements ShuffleManager {
   /** Connections by address, in use one request at a time. */
   readonly #idle = new Map<string, Connection[]>();
   readonly #sockets = new Set<Socket>();
+  readonly #token = randomBytes(16).toString('hex');
 
   constructor(services: ShuffleServices, server: Server, port: number) {
     this.#services = services;
@@ -129,10 +143,14 @@ class SortTcpShuffle implements ShuffleManager {
     counters.bytesInFiles += total;
     const outputs = this.#outputs.get(info.id);
     if (outputs) outputs.set(`${map}:${attempt}`, { fd, blocks, bytes: total });
-    else closeSync(fd);
+    else {
+      closeSync(fd); // the shuffle ended meanwhile
+      disk.budget.give(total);
+    }
     const descriptor: Descriptor = {
       address,
       port: this.#port,
+      token: this.#token,
       lengths: blocks.map((list) => list.map(([, length]) => length)),
       checksums,
     };
@@ -151,12 +169,7 @@ class SortTcpShuffle implements ShuffleManager {
       rest = rest.length > 0 ? Buffer.concat([rest, chunk]) : chunk;
       while (rest.length >= 4 && rest.length >= 4 + rest.readUInt32LE(0)) {
         const length = rest.readUInt32LE(0);
-        const request = JSON.parse(rest.toString('utf8', 4, 4 + length)) as {
-          shuffle: string;
-          map: number;
-          attempt: number;
-          partition: number;
-        };
+        const request = JSON.parse(rest.toString('utf8', 4, 4 + length)) as Request;
         rest = rest.subarray(4 + length);
         busy = busy
           .then(() => this.#answer(socket, request))
@@ -167,11 +180,8 @@ class SortTcpShuffle implements ShuffleManager {
     });
   }
 
-  async #answer(
-    socket: Socket,
-    { shuffle, map, attempt, partition }: { shuffle: string; map: number; attempt: number; partition: number },
-  ): Promise<void> {
-    const output = this.#outputs.get(shuffle)?.get(`${map}:${attempt}`);
+  async #answer(socket: Socket, { token, shuffle, map, attempt, partition }: Request): Promise<void> {
+    const output = token === this.#token ? this.#outputs.get(shuffle)?.get(`${map}:${attempt}`) : undefined;
     const blocks = output?.blocks[partition];
     const head = Buffer.alloc(8);
     head.writeDoubleLE(blocks ? blocks.reduce((sum, [, length]) => sum + length, 0) : -1);
@@ -242,7 +252,7 @@ class SortTcpShuffle implements ShuffleManager {
     window: Window,
     into: Uint8Array | undefined,
   ): Promise<FetchedBlock[]> {
-    const { address, port, lengths, checksums } = deserialize(status.descriptor) as Descriptor;
+    const { address, port, token, lengths, checksums } = deserialize(status.descriptor) as Descriptor;
     const total = status.lengths[partition];
     if (total === 0) return [];
     const { pool, counters, checksums: wanted } = this.#services;
@@ -256,8 +266,8 @@ class SortTcpShuffle implements ShuffleManager {
     };
     for (let attempt = 0; attempt < 2; attempt++) {
       try {
-        const request = JSON.stringify({ shuffle: info.id, map: place.map, attempt: place.attempt, partition });
-        await this.#ask(address, port, request, memory);
+        const { map, attempt: of } = place;
+        await this.#ask(address, port, { token, shuffle: info.id, map, attempt: of, partition }, memory);
       } catch (error) {
         release();
         throw new FetchFailed(info.id, [place.map], (error as Error).message);
@@ -291,11 +301,12 @@ class SortTcpShuffle implements ShuffleManager {
     throw new FetchFailed(info.id, [place.map], 'the block came damaged twice');
   }
 
-  async #ask(address: string, port: number, request: string, into: Uint8Array): Promise<void> {
+  async #ask(address: string, port: number, request: Request, into: Uint8Array): Promise<void> {
     const key = `${address}:${port}`;
     const idle = this.#idle.get(key) ?? [];
     this.#idle.set(key, idle);
-    const connection = idle.pop() ?? (await Connection.open(address, port));
+    const used = idle.pop();
+    const connection = used?.isOpen ? used : await Connection.open(address, port);
     try {
       await connection.ask(request, into);
       idle.push(connection);
@@ -343,14 +354,21 @@ class Connection {
   private constructor(socket: Socket) {
     this.#socket = socket;
     socket.on('data', (chunk) => this.#take(chunk));
+    socket.setTimeout(SILENCE_MS);
+    socket.on('timeout', () => socket.destroy(new Error(`the map side said nothing for ${SILENCE_MS} ms`)));
     socket.on('error', (error) => this.#fail?.(error));
     socket.on('close', () => this.#fail?.(new Error('the connection to the map side was closed')));
   }
 
+  get isOpen(): boolean {
+    return !this.#socket.destroyed;
+  }
+
   static open(address: string, port: number): Promise<Connection> {
     return new Promise((resolve, reject) => {
-      const socket = openSocket({ host: address, port, noDelay: true });
+      const socket = openSocket({ host: address, port, noDelay: true, timeout: SILENCE_MS });
       socket.once('error', reject);
+      socket.once('timeout', () => socket.destroy(new Error(`no connection to ${address}:${port} within ${SILENCE_MS} ms`)));
       socket.once('connect', () => {
         socket.off('error', reject);
         resolve(new Connection(socket));
@@ -358,11 +376,12 @@ class Connection {
     });
   }
 
-  ask(request: string, into: Uint8Array): Promise<void> {
-    const length = Buffer.byteLength(request);
+  ask(request: Request, into: Uint8Array): Promise<void> {
+    const text = JSON.stringify(request);
+    const length = Buffer.byteLength(text);
     const message = Buffer.alloc(4 + length);
     message.writeUInt32LE(length);
-    message.write(request, 4);
+    message.write(text, 4);
     this.#into = into;
     this.#got = 0;
     return new Promise((resolve, reject) => {
@@ -413,7 +432,7 @@ export const sortTcp: ShuffleFactory = (services) =>
   new Promise((resolve, reject) => {
     const server = createServer({ noDelay: true });
     server.once('error', reject);
-    server.listen({ host: services.address === '127.0.0.1' ? '127.0.0.1' : '::', port: 0 }, () => {
+    server.listen({ host: services.address, port: 0 }, () => {
       const address = server.address();
       resolve(new SortTcpShuffle(services, server, typeof address === 'object' && address ? address.port : 0));
     });

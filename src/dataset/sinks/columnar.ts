@@ -1,15 +1,14 @@
 /** Arrow and Parquet as output: one file per partition. */
 
-import { linkSync, mkdtempSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { makeVector, Table, tableToIPC, vectorFromArray } from 'apache-arrow';
 import type { ColumnBatch } from '../columns/batch.js';
 import type { Engine } from '../engine.js';
-import { DatasetError, systemError } from '../errors.js';
+import { systemError } from '../errors.js';
 import type { PlanNode } from '../plan/node.js';
 import type { Batch } from '../plan/task.js';
 import { openDuckDb } from '../sources/duckdb.js';
 import { OutputFile, saveParts } from './parts.js';
+import { checkFields } from './text.js';
 
 /** Batches of columns as an Arrow table. */
 function tableOfColumns(batches: readonly ColumnBatch[]): Table | undefined {
@@ -25,6 +24,7 @@ function tableOfColumns(batches: readonly ColumnBatch[]): Table | undefined {
 function tableOfRows(rows: readonly unknown[]): Table | undefined {
   if (rows.length === 0) return undefined;
   const names = Object.keys(rows[0] as object);
+  for (const row of rows) checkFields(row as Record<string, unknown>, names);
   const columns = Object.fromEntries(
     names.map((name) => {
       const values = rows.map((row) => (row as Record<string, unknown>)[name] ?? null);
@@ -49,37 +49,40 @@ async function gatherRows(batches: AsyncIterable<Batch>): Promise<Table | undefi
 
 type Gather = (batches: AsyncIterable<Batch>) => Promise<Table | undefined>;
 
-function saveArrow(engine: Engine, node: PlanNode, folder: string, gather: Gather): Promise<void> {
-  return saveParts(engine, node, folder, '.arrow', async (batches, path) => {
+/** Saves each partition as one table; a partition without rows has no file, because a file has a schema and there is none. */
+function saveTables(
+  engine: Engine,
+  node: PlanNode,
+  folder: string,
+  suffix: string,
+  gather: Gather,
+  write: (table: Table, file: OutputFile) => void | Promise<void>,
+): Promise<void> {
+  return saveParts(engine, node, folder, suffix, async (batches, path, task) => {
     const table = await gather(batches);
-    if (!table) return; // no rows, no file: an Arrow file has a schema, and there is none
+    if (!table) return;
     const file = new OutputFile(path);
     try {
-      file.write(tableToIPC(table, 'file'));
-      file.commit();
+      await write(table, file);
+      file.commit(task);
     } finally {
       file.close();
     }
   });
 }
 
-/** DuckDB writes Parquet only to a path, so the file is made in a folder of its own and linked when it is complete. */
+function saveArrow(engine: Engine, node: PlanNode, folder: string, gather: Gather): Promise<void> {
+  return saveTables(engine, node, folder, '.arrow', gather, (table, file) => file.write(tableToIPC(table, 'file')));
+}
+
 function saveParquet(engine: Engine, node: PlanNode, folder: string, gather: Gather): Promise<void> {
-  return saveParts(engine, node, folder, '.parquet', async (batches, path) => {
-    const table = await gather(batches);
-    if (!table) return;
+  return saveTables(engine, node, folder, '.parquet', gather, async (table, file) => {
     const database = await openDuckDb();
-    const workshop = mkdtempSync(join(dirname(path), '_making-'));
     try {
-      const made = join(workshop, 'part.parquet');
-      await database.writeTable(table, made);
-      linkSync(made, path);
+      await database.writeTable(table, `/proc/self/fd/${file.fd}`);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-      if (DatasetError.is(error)) throw error;
-      throw systemError(`writing ${path}`, error);
+      throw systemError(`writing ${file.path}`, error);
     } finally {
-      rmSync(workshop, { recursive: true, force: true });
       database.close();
     }
   });

@@ -52,8 +52,9 @@ export class OutputFile {
     this.#length += bytes;
   }
 
-  /** Gives it its name. One that is there already has the same contents: an earlier attempt was complete. */
-  commit(): void {
+  /** Gives it its name, unless the task is not wanted any more. One that is there already has the same contents: an earlier attempt was complete. */
+  commit({ signal }: Task): void {
+    signal.throwIfAborted();
     const errno = loadAddon().datasetName(this.fd, this.path);
     const name = errno === 0 ? '' : getSystemErrorName(-errno);
     if (errno !== 0 && name !== 'EEXIST') throw systemError(`naming ${this.path}`, { code: name, message: name });
@@ -82,6 +83,8 @@ export async function saveParts(
   try {
     await engine.run(node, (batches, task) => write(batches, join(folder, partName(task.partition, suffix)), task));
   } catch (error) {
+    // When all have heard of the end, nobody gives a file its name any more.
+    await engine.world.barrier({ timeoutMs: 10_000 }).catch(() => {}); // a rank is lost: it names nothing either
     if (engine.isDriver) for (const name of readdirSync(folder)) if (/^part-\d+/.test(name)) rmSync(join(folder, name));
     throw error;
   }

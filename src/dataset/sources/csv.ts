@@ -15,7 +15,7 @@ export interface CsvOptions extends TextOptions {
   /** The first line of each file has the names. Default true; without it, `columns` gives them. */
   readonly header?: boolean;
   readonly columns?: readonly string[];
-  /** Fields that are not text. An empty number is NaN. */
+  /** Fields that are not text. An empty number is NaN; booleans are true, false, 1, 0 or empty. What is none of that is DATASET_SCHEMA. */
   readonly types?: Readonly<Record<string, FieldType>>;
 }
 
@@ -81,8 +81,6 @@ export function csvNode(paths: string | readonly string[], options: CsvOptions):
     }
     return list;
   };
-  const convert = (text: string, type: FieldType | undefined): unknown =>
-    type === 'number' ? (text === '' ? Number.NaN : Number(text)) : type === 'boolean' ? text === 'true' || text === '1' : text;
   return textNode('csv', paths, options, (lines, { path }, isFirst, task) => {
     const columns = names(path);
     const rows: unknown[] = [];
@@ -96,11 +94,32 @@ export function csvNode(paths: string | readonly string[], options: CsvOptions):
         );
       }
       const row: Record<string, unknown> = {};
-      for (let c = 0; c < columns.length; c++) row[columns[c]] = convert(fields[c], types[columns[c]]);
+      for (let c = 0; c < columns.length; c++) {
+        const type = types[columns[c]];
+        const value = type ? typedValue(fields[c], type) : fields[c];
+        if (value === undefined) {
+          throw new DatasetError(
+            'DATASET_SCHEMA',
+            `${path}: line ${i + 1} behind ${task.position} has no ${type} as ${columns[c]}: ${lines[i].slice(0, 120)}`,
+          );
+        }
+        row[columns[c]] = value;
+      }
       rows.push(row);
     }
     return rows;
   });
+}
+
+const BOOLEANS: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false, '': false };
+
+/** A field as a value; undefined where it is none of that type. */
+function typedValue(text: string, type: FieldType): unknown {
+  if (type === 'boolean') return BOOLEANS[text.toLowerCase()];
+  if (type === 'string') return text;
+  if (text === '') return Number.NaN;
+  const number = Number(text);
+  return Number.isNaN(number) && text !== 'NaN' ? undefined : number;
 }
 
 function splitFields(line: string, delimiter: string, path: string, index: number, position: string): string[] {

@@ -26,6 +26,7 @@ export interface DuckDb {
   rowsOf(path: string): Promise<number>;
   /** Rows of a part of a file in chunks: the values of each wanted column. Times are Dates, BIGINTs are bigints. */
   read(part: ParquetPart, columns: readonly string[]): AsyncGenerator<{ rows: number; values: readonly (readonly unknown[])[] }>;
+  /** Into a file that is there. */
   writeTable(table: Table, path: string): Promise<void>;
   close(): void;
 }
@@ -117,7 +118,7 @@ export async function openDuckDb(): Promise<DuckDb> {
         appender.endRow();
       }
       appender.closeSync();
-      await connection.run(`COPY part TO ${quoted(path, "'")} (FORMAT parquet)`);
+      await connection.run(`COPY part TO ${quoted(path, "'")} (FORMAT parquet, USE_TMP_FILE false)`);
       await connection.run('DROP TABLE part');
     },
     close() {
