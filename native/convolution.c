@@ -4,10 +4,10 @@
  *
  *   out[filter][row][column ..] = sum over k of weight[filter][k] * padded[row * stride_of_a_row + column .. + offset[k]]
  *
- * forward         tile of MR filters x 3 vectors, a loop over k: 3 loads, MR broadcasts, 3 MR multiply-adds; no packing of patches.
+ * forward         tile of MR filters x 3 vectors (or what is left), a loop over k: 3 loads, MR broadcasts, 3 MR multiply-adds; no packing of patches.
  * backward to x   the same tile: a convolution of the padded dy with the filters turned by 180 degrees.
- * backward to w   here a vector holds neighbouring filters, so dy is turned to [position][filter] first; a tile of 5 k x some vectors, a loop over
- *                 the positions of an image: each adds x (one number for all lanes) times a vector of dy.
+ * backward to w   here a vector holds neighbouring filters, so dy is turned to [position][filter] first; a tile of 5 k x some vectors, or 9 k x 1, a
+ *                 loop over the positions of an image: each adds x (one number for all lanes) times a vector of dy.
  */
 #include "convolution.h"
 
@@ -16,87 +16,95 @@
 #include "blas.h"
 #include "simd.h"
 
-enum { MAX_LANES = 16, VECTORS = 3, TILE_K = 5, MAX_TILE_FILTERS = 32 };
+enum { MAX_LANES = 16, MAX_MR = 8, VECTORS = 3, WIDE_K = 5, NARROW_K = 9, MAX_TILE_FILTERS = 32 };
 
 size_t convolution_out_height(const convolution *c) { return (c->height + 2 * c->padding - c->kernel_height) / c->stride + 1; }
 size_t convolution_out_width(const convolution *c) { return (c->width + 2 * c->padding - c->kernel_width) / c->stride + 1; }
 
 /* ---- tiles ---- */
 
-/* sums: [MR][VECTORS][LANES]; weights: packed, MR numbers for each k */
-typedef void (*forward_tile)(size_t k, const float *weights, const float *const *rows, const size_t *offset, float *sums);
-/* sums: [TILE_K] rows of the tile's filters, each row `step` numbers behind the last; added to. dy: [rows][columns], `step` numbers each. */
+/* Row i of vector v goes to out[v] + i * plane. weights: packed, MR numbers for each k; bias: MR numbers, what the sums start with. */
+typedef void (*forward_tile)(size_t k, const float *weights, const float *bias, const float *const *rows, const size_t *offset,
+                             float *const *out, size_t plane);
+/* sums: a row of the tile's filters for each of its k, each row `step` numbers behind the last; added to. dy: [rows][columns], `step` numbers each. */
 typedef void (*weight_tile)(size_t rows, size_t columns, size_t x_row, const float *x, const size_t *offset, const float *dy, size_t step,
                             float *sums);
 
-#define DEFINE_FORWARD(SUFFIX, ATTRIBUTES, LANES, MR)                                                                        \
-  ATTRIBUTES static void forward_##SUFFIX(size_t k, const float *weights, const float *const *rows, const size_t *offset,   \
-                                          float *sums) {                                                                    \
+#define DEFINE_FORWARD(SUFFIX, ATTRIBUTES, LANES, MR, WIDE)                                                                  \
+  ATTRIBUTES static void forward_##SUFFIX(size_t k, const float *weights, const float *bias, const float *const *rows,      \
+                                          const size_t *offset, float *const *out, size_t plane) {                          \
     typedef float vector __attribute__((vector_size((LANES) * 4)));                                                          \
     typedef float loose __attribute__((vector_size((LANES) * 4), aligned(4)));                                               \
-    vector sum[MR][VECTORS] = {{{0}}};                                                                                       \
-    const float *r0 = rows[0], *r1 = rows[1], *r2 = rows[2];                                                                 \
+    vector sum[MR][WIDE];                                                                                                    \
+    const float *from[WIDE];                                                                                                 \
+    _Pragma("GCC unroll 3") for (int v = 0; v < (WIDE); v++) from[v] = rows[v];                                              \
+    _Pragma("GCC unroll 8") for (int i = 0; i < (MR); i++)                                                                   \
+        _Pragma("GCC unroll 3") for (int v = 0; v < (WIDE); v++) sum[i][v] = bias[i] - (vector){0};                          \
     for (size_t p = 0; p < k; p++, weights += (MR)) {                                                                        \
-      size_t at = offset[p];                                                                                                 \
-      vector v0 = *(const loose *)(r0 + at), v1 = *(const loose *)(r1 + at), v2 = *(const loose *)(r2 + at);                 \
-      _Pragma("GCC unroll 16") for (int i = 0; i < (MR); i++) {                                                              \
-        vector left = weights[i] - (vector){0};                                                                              \
-        sum[i][0] += left * v0;                                                                                              \
-        sum[i][1] += left * v1;                                                                                              \
-        sum[i][2] += left * v2;                                                                                              \
-      }                                                                                                                      \
+      vector right[WIDE];                                                                                                    \
+      _Pragma("GCC unroll 3") for (int v = 0; v < (WIDE); v++) right[v] = *(const loose *)(from[v] + offset[p]);             \
+      _Pragma("GCC unroll 8") for (int i = 0; i < (MR); i++)                                                                 \
+          _Pragma("GCC unroll 3") for (int v = 0; v < (WIDE); v++) sum[i][v] += (weights[i] - (vector){0}) * right[v];       \
     }                                                                                                                        \
-    _Pragma("GCC unroll 16") for (int i = 0; i < (MR); i++)                                                                  \
-        _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) ((loose *)sums)[i * VECTORS + v] = sum[i][v];             \
+    _Pragma("GCC unroll 8") for (int i = 0; i < (MR); i++)                                                                   \
+        _Pragma("GCC unroll 3") for (int v = 0; v < (WIDE); v++) *(loose *)(out[v] + (size_t)i * plane) = sum[i][v];         \
   }
 
-#define DEFINE_WEIGHTS(SUFFIX, ATTRIBUTES, LANES, WEIGHT_VECTORS)                                                            \
+#define DEFINE_WEIGHTS(SUFFIX, ATTRIBUTES, LANES, TILE_K, WEIGHT_VECTORS)                                                    \
   ATTRIBUTES static void weights_##SUFFIX(size_t rows, size_t columns, size_t x_row, const float *x, const size_t *offset,   \
                                           const float *dy, size_t step, float *sums) {                                       \
     typedef float vector __attribute__((vector_size((LANES) * 4)));                                                          \
     typedef float loose __attribute__((vector_size((LANES) * 4), aligned(4)));                                               \
     vector sum[TILE_K][WEIGHT_VECTORS] = {{{0}}};                                                                            \
-    const float *k0 = x + offset[0], *k1 = x + offset[1], *k2 = x + offset[2], *k3 = x + offset[3], *k4 = x + offset[4];     \
+    const float *from[TILE_K];                                                                                               \
+    _Pragma("GCC unroll 9") for (int k = 0; k < (TILE_K); k++) from[k] = x + offset[k];                                      \
     for (size_t row = 0; row < rows; row++) {                                                                                \
       for (size_t at = row * x_row, end = at + columns; at < end; at++, dy += step) {                                        \
-        const float left[TILE_K] = {k0[at], k1[at], k2[at], k3[at], k4[at]};                                                 \
         _Pragma("GCC unroll 4") for (int v = 0; v < (WEIGHT_VECTORS); v++) {                                                 \
           vector right = ((const loose *)dy)[v];                                                                             \
-          _Pragma("GCC unroll 5") for (int k = 0; k < TILE_K; k++) sum[k][v] += (left[k] - (vector){0}) * right;             \
+          _Pragma("GCC unroll 9") for (int k = 0; k < (TILE_K); k++) sum[k][v] += (from[k][at] - (vector){0}) * right;       \
         }                                                                                                                    \
       }                                                                                                                      \
     }                                                                                                                        \
-    _Pragma("GCC unroll 5") for (int k = 0; k < TILE_K; k++)                                                                 \
+    _Pragma("GCC unroll 9") for (int k = 0; k < (TILE_K); k++)                                                               \
         _Pragma("GCC unroll 4") for (int v = 0; v < (WEIGHT_VECTORS); v++) ((loose *)(sums + (size_t)k * step))[v] += sum[k][v];\
   }
 
 typedef struct tiles {
   size_t lanes, mr; /* mr: filters in a tile forward */
   size_t wide;      /* vectors of filters in a wide tile backward to the weights; a narrow one has one */
-  forward_tile forward;
+  forward_tile forward[VECTORS]; /* by vectors, from 1 */
   weight_tile weights_wide, weights_narrow;
 } tiles;
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f")))
-DEFINE_FORWARD(4, , 4, 4)
-DEFINE_WEIGHTS(4x2, , 4, 2)
-DEFINE_WEIGHTS(4x1, , 4, 1)
-DEFINE_FORWARD(8, AVX2, 8, 4)
-DEFINE_WEIGHTS(8x2, AVX2, 8, 2)
-DEFINE_WEIGHTS(8x1, AVX2, 8, 1)
-DEFINE_FORWARD(16, AVX512, 16, 8)
-DEFINE_WEIGHTS(16x2, AVX512, 16, 2)
-DEFINE_WEIGHTS(16x1, AVX512, 16, 1)
-static const tiles all_tiles[] = {{16, 8, 2, forward_16, weights_16x2, weights_16x1},
-                                  {8, 4, 2, forward_8, weights_8x2, weights_8x1},
-                                  {4, 4, 2, forward_4, weights_4x2, weights_4x1}};
+DEFINE_FORWARD(4x3, , 4, 4, 3)
+DEFINE_FORWARD(4x2, , 4, 4, 2)
+DEFINE_FORWARD(4x1, , 4, 4, 1)
+DEFINE_WEIGHTS(4x2, , 4, WIDE_K, 2)
+DEFINE_WEIGHTS(4x1, , 4, NARROW_K, 1)
+DEFINE_FORWARD(8x3, AVX2, 8, 4, 3)
+DEFINE_FORWARD(8x2, AVX2, 8, 4, 2)
+DEFINE_FORWARD(8x1, AVX2, 8, 4, 1)
+DEFINE_WEIGHTS(8x2, AVX2, 8, WIDE_K, 2)
+DEFINE_WEIGHTS(8x1, AVX2, 8, NARROW_K, 1)
+DEFINE_FORWARD(16x3, AVX512, 16, 8, 3)
+DEFINE_FORWARD(16x2, AVX512, 16, 8, 2)
+DEFINE_FORWARD(16x1, AVX512, 16, 8, 1)
+DEFINE_WEIGHTS(16x2, AVX512, 16, WIDE_K, 2)
+DEFINE_WEIGHTS(16x1, AVX512, 16, NARROW_K, 1)
+static const tiles all_tiles[] = {{16, 8, 2, {forward_16x1, forward_16x2, forward_16x3}, weights_16x2, weights_16x1},
+                                  {8, 4, 2, {forward_8x1, forward_8x2, forward_8x3}, weights_8x2, weights_8x1},
+                                  {4, 4, 2, {forward_4x1, forward_4x2, forward_4x3}, weights_4x2, weights_4x1}};
 #else
-DEFINE_FORWARD(4, , 4, 8)
-DEFINE_WEIGHTS(4x4, , 4, 4)
-DEFINE_WEIGHTS(4x1, , 4, 1)
-static const tiles all_tiles[] = {{4, 8, 4, forward_4, weights_4x4, weights_4x1}};
+DEFINE_FORWARD(4x3, , 4, 8, 3)
+DEFINE_FORWARD(4x2, , 4, 8, 2)
+DEFINE_FORWARD(4x1, , 4, 8, 1)
+DEFINE_WEIGHTS(4x4, , 4, WIDE_K, 4)
+DEFINE_WEIGHTS(4x1, , 4, NARROW_K, 1)
+static const tiles all_tiles[] = {{4, 8, 4, {forward_4x1, forward_4x2, forward_4x3}, weights_4x4, weights_4x1}};
 #endif
 
 static const tiles *best(void) {
@@ -109,13 +117,13 @@ static const tiles *best(void) {
 
 static size_t up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* An image with a border of zeros; `slack` floats behind it may be read. */
+/* An image with a border of zeros; some floats behind it may be read. */
 typedef struct padded {
   size_t top, left, height, width; /* of the border and of the whole */
 } padded;
 
+/* Into memory whose border is zero already. */
 static void pad(const float *image, size_t channels, size_t height, size_t width, padded p, float *to) {
-  memset(to, 0, channels * p.height * p.width * sizeof *to);
   for (size_t c = 0; c < channels; c++)
     for (size_t y = 0; y < height; y++)
       memcpy(to + (c * p.height + p.top + y) * p.width + p.left, image + (c * height + y) * width, width * sizeof *to);
@@ -127,31 +135,32 @@ static void offsets(size_t channels, size_t kernel_height, size_t kernel_width, 
       for (size_t x = 0; x < kernel_width; x++) *to++ = (c * p.height + y) * p.width + x;
 }
 
-/* One image: `weights` are packed in panels of mr filters. */
+/*
+ * One image: `weights` are packed in panels of mr filters, `bias` is padded to as many. A whole tile goes straight to y: a vector that is wider than its row
+ * writes into the next one, which comes later. At the end of a plane, and where filters end, tiles take a detour.
+ */
 static void direct(const tiles *t, size_t k, size_t filters, const float *weights, const float *bias, const float *image, padded p,
                    const size_t *offset, size_t out_height, size_t out_width, float *y) {
-  float sums[8 * VECTORS * MAX_LANES] __attribute__((aligned(64)));
-  const size_t segments = (out_width + t->lanes - 1) / t->lanes, vectors = out_height * segments;
+  float sums[MAX_MR * VECTORS * MAX_LANES] __attribute__((aligned(64)));
+  const size_t segments = (out_width + t->lanes - 1) / t->lanes, vectors = out_height * segments, area = out_height * out_width;
   for (size_t v = 0; v < vectors; v += VECTORS) {
     const float *rows[VECTORS];
     size_t to[VECTORS], wide[VECTORS], here = vectors - v < VECTORS ? vectors - v : VECTORS;
-    for (size_t i = 0; i < VECTORS; i++) {
-      size_t at = i < here ? v + i : v, row = at / segments, column = at % segments * t->lanes;
+    for (size_t i = 0; i < here; i++) {
+      size_t at = v + i, row = at / segments, column = at % segments * t->lanes;
       rows[i] = image + row * p.width + column;
       to[i] = row * out_width + column;
       wide[i] = out_width - column < t->lanes ? out_width - column : t->lanes;
     }
     for (size_t f = 0; f < filters; f += t->mr) {
-      t->forward(k, weights + f * k, rows, offset, sums);
-      size_t high = filters - f < t->mr ? filters - f : t->mr;
-      for (size_t i = 0; i < high; i++) {
-        float add = bias ? bias[f + i] : 0;
-        for (size_t j = 0; j < here; j++) {
-          float *out = y + (f + i) * out_height * out_width + to[j];
-          const float *sum = sums + (i * VECTORS + j) * t->lanes;
-          for (size_t lane = 0; lane < wide[j]; lane++) out[lane] = sum[lane] + add;
-        }
-      }
+      const size_t high = filters - f < t->mr ? filters - f : t->mr;
+      const int is_whole = high == t->mr && to[here - 1] + t->lanes <= area;
+      float *out[VECTORS];
+      for (size_t j = 0; j < here; j++) out[j] = is_whole ? y + f * area + to[j] : sums + j * t->lanes;
+      t->forward[here - 1](k, weights + f * k, bias + f, rows, offset, out, is_whole ? area : VECTORS * t->lanes);
+      for (size_t i = 0; i < high && !is_whole; i++)
+        for (size_t j = 0; j < here; j++)
+          memcpy(y + (f + i) * area + to[j], sums + (i * VECTORS + j) * t->lanes, wide[j] * sizeof *sums);
     }
   }
 }
@@ -190,10 +199,10 @@ static size_t patch_floats(const convolution *c) {
 size_t convolution_scratch(const convolution *c) {
   if (!is_direct(c)) return patch_floats(c);
   padded in = border_of_input(c), out = border_of_gradient(c);
-  size_t area = c->kernel_height * c->kernel_width, mr = 8, channels = up(c->channels, mr), filters = up(c->filters, MAX_TILE_FILTERS);
-  size_t forward = up(c->filters, mr) * c->channels * area + c->channels * in.height * in.width;
-  size_t to_input = channels * c->filters * area + c->filters * out.height * out.width;
-  size_t to_weights = filters * (up(c->channels * area, TILE_K) + convolution_out_height(c) * convolution_out_width(c)) +
+  size_t area = c->kernel_height * c->kernel_width, filters = up(c->filters, MAX_TILE_FILTERS);
+  size_t forward = up(c->filters, MAX_MR) * (c->channels * area + 1) + c->channels * in.height * in.width;
+  size_t to_input = up(c->channels, MAX_MR) * (c->filters * area + 1) + c->filters * out.height * out.width;
+  size_t to_weights = filters * (c->channels * area + NARROW_K + convolution_out_height(c) * convolution_out_width(c)) +
                       c->channels * in.height * in.width;
   size_t most = forward > to_input ? forward : to_input;
   size_t k = (c->channels > c->filters ? c->channels : c->filters) * area;
@@ -222,12 +231,15 @@ void convolution_forward(const convolution *c, const float *x, const float *weig
   const tiles *t = best();
   padded p = border_of_input(c);
   size_t *offset = take_offsets(&scratch, k);
-  float *packed = scratch, *image = packed + up(c->filters, t->mr) * k;
+  const size_t panels = up(c->filters, t->mr);
+  float *packed = scratch, *start = packed + panels * k, *image = start + panels;
   offsets(c->channels, c->kernel_height, c->kernel_width, p, offset);
   pack_filters(c, weights, t->mr, 0, packed);
+  for (size_t f = 0; f < panels; f++) start[f] = bias && f < c->filters ? bias[f] : 0;
+  memset(image, 0, c->channels * p.height * p.width * sizeof *image);
   for (size_t b = 0; b < c->batch; b++) {
     pad(x + b * c->channels * c->height * c->width, c->channels, c->height, c->width, p, image);
-    direct(t, k, c->filters, packed, bias, image, p, offset, out_height, out_width, y + b * c->filters * area);
+    direct(t, k, c->filters, packed, start, image, p, offset, out_height, out_width, y + b * c->filters * area);
   }
 }
 
@@ -246,13 +258,41 @@ void convolution_backward_input(const convolution *c, const float *dy, const flo
   const size_t k = c->filters * c->kernel_height * c->kernel_width;
   padded p = border_of_gradient(c);
   size_t *offset = take_offsets(&scratch, k);
-  float *packed = scratch, *image = packed + up(c->channels, t->mr) * k;
+  const size_t panels = up(c->channels, t->mr);
+  float *packed = scratch, *start = packed + panels * k, *image = start + panels;
   offsets(c->filters, c->kernel_height, c->kernel_width, p, offset);
   pack_filters(c, weights, t->mr, 1, packed);
+  memset(start, 0, panels * sizeof *start);
+  memset(image, 0, c->filters * p.height * p.width * sizeof *image);
   for (size_t b = 0; b < c->batch; b++) {
     pad(dy + b * c->filters * area, c->filters, out_height, out_width, p, image);
-    direct(t, k, c->channels, packed, NULL, image, p, offset, c->height, c->width, dx + b * c->channels * pixels);
+    direct(t, k, c->channels, packed, start, image, p, offset, c->height, c->width, dx + b * c->channels * pixels);
   }
+}
+
+/* to[column][row] = from[row][column]; a row of `to` has `step` numbers. In blocks of 4 x 4 that stay in registers. */
+static void turn(const float *from, size_t rows, size_t columns, float *to, size_t step) {
+  typedef float four __attribute__((vector_size(16), aligned(4)));
+  size_t row = 0;
+  for (; row + 4 <= rows; row += 4) {
+    size_t column = 0;
+    for (; column + 4 <= columns; column += 4) {
+      const float *block = from + row * columns + column;
+      const four a = *(const four *)block, b = *(const four *)(block + columns);
+      const four c = *(const four *)(block + 2 * columns), d = *(const four *)(block + 3 * columns);
+      const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+      const four AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+      float *out = to + column * step + row;
+      *(four *)out = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+      *(four *)(out + step) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+      *(four *)(out + 2 * step) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+      *(four *)(out + 3 * step) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+    }
+    for (; column < columns; column++)
+      for (size_t i = 0; i < 4; i++) to[column * step + row + i] = from[(row + i) * columns + column];
+  }
+  for (; row < rows; row++)
+    for (size_t column = 0; column < columns; column++) to[column * step + row] = from[row * columns + column];
 }
 
 WIDEST static void sum_planes(const float *dy, size_t batch, size_t filters, size_t area, float *db, int add) {
@@ -284,7 +324,8 @@ void convolution_backward_weights(const convolution *c, const float *x, const fl
   const tiles *t = best();
   const padded p = border_of_input(c);
   const int is_narrow = c->filters <= t->lanes;
-  const size_t at_once = is_narrow ? t->lanes : t->wide * t->lanes, filters = up(c->filters, at_once), tiled_k = up(k, TILE_K);
+  const size_t at_once = is_narrow ? t->lanes : t->wide * t->lanes, filters = up(c->filters, at_once);
+  const size_t tile_k = is_narrow ? NARROW_K : WIDE_K, tiled_k = up(k, tile_k);
   const weight_tile tile = is_narrow ? t->weights_narrow : t->weights_wide;
   size_t *offset = take_offsets(&scratch, tiled_k);
   float *sums = scratch, *turned = sums + tiled_k * filters, *image = turned + area * filters;
@@ -292,12 +333,12 @@ void convolution_backward_weights(const convolution *c, const float *x, const fl
   for (size_t i = k; i < tiled_k; i++) offset[i] = 0;
   memset(sums, 0, tiled_k * filters * sizeof *sums);
   memset(turned, 0, area * filters * sizeof *turned);
+  memset(image, 0, c->channels * p.height * p.width * sizeof *image);
   for (size_t b = 0; b < c->batch; b++) {
     pad(x + b * pixels, c->channels, c->height, c->width, p, image);
-    for (size_t i = 0; i < area; i++)
-      for (size_t f = 0; f < c->filters; f++) turned[i * filters + f] = dy[(b * c->filters + f) * area + i];
+    turn(dy + b * c->filters * area, c->filters, area, turned, filters);
     for (size_t f = 0; f < filters; f += at_once)
-      for (size_t j = 0; j < tiled_k; j += TILE_K)
+      for (size_t j = 0; j < tiled_k; j += tile_k)
         tile(out_height, out_width, p.width, image, offset + j, turned + f, filters, sums + j * filters + f);
   }
   for (size_t f = 0; f < c->filters; f++)

@@ -43,25 +43,73 @@ WIDEST void bias_backward(const float *dy, float *gradient, size_t rows, size_t 
 
 /* ---- pooling ---- */
 
-/* The usual window without inner loops and without branches: what is compared is as good as random. */
-WIDEST static void max_pool_2x2(const pooling *p, const float *restrict x, float *restrict y, int32_t *restrict index) {
-  const size_t width = p->width, columns = p->out_width;
-  for (size_t plane = 0; plane < p->planes; plane++, x += p->height * width)
-    for (size_t oy = 0; oy < p->out_height; oy++, y += columns, index += columns) {
-      const float *restrict top = x + oy * 2 * width, *restrict bottom = top + width;
-      const int32_t at = (int32_t)(oy * 2 * width);
-      for (size_t ox = 0; ox < columns; ox++) {
-        const float a = top[2 * ox], b = top[2 * ox + 1], c = bottom[2 * ox], d = bottom[2 * ox + 1];
-        const float upper = b > a ? b : a, lower = d > c ? d : c;
-        const int32_t in_upper = b > a, in_lower = (int32_t)width + (d > c), below = -(lower > upper);
-        y[ox] = lower > upper ? lower : upper;
-        index[ox] = at + 2 * (int32_t)ox + (in_upper ^ ((in_upper ^ in_lower) & below));
+/*
+ * The usual window, 2 x 2 with stride 2, in blocks of N windows beside each other and without branches: what is compared is as good as random. The last block
+ * of a row may repeat some of the one before it.
+ *
+ *   upper line  a b a b a b ..      EVEN and ODD take a and b out of two vectors, LOW and HIGH put them back in
+ *   lower line  c d c d c d ..      `at` is the place of the block's first a in its plane
+ */
+#define DEFINE_WINDOWS(N, EVEN, ODD, LOW, HIGH, COUNT)                                                                       \
+  typedef float floats_##N __attribute__((vector_size((N) * 4), aligned(4)));                                               \
+  typedef int32_t places_##N __attribute__((vector_size((N) * 4), aligned(4)));                                             \
+  static inline __attribute__((always_inline)) void max_##N(const float *x, int32_t width, int32_t at, float *y,            \
+                                                            int32_t *index) {                                               \
+    const floats_##N *upper = (const floats_##N *)x, *lower = (const floats_##N *)(x + width);                              \
+    const floats_##N a = __builtin_shufflevector(upper[0], upper[1], EVEN), b = __builtin_shufflevector(upper[0], upper[1], ODD);\
+    const floats_##N c = __builtin_shufflevector(lower[0], lower[1], EVEN), d = __builtin_shufflevector(lower[0], lower[1], ODD);\
+    const places_##N over_a = b > a, over_c = d > c;                                                                        \
+    const places_##N high = (over_a & (places_##N)b) | (~over_a & (places_##N)a);                                           \
+    const places_##N low = (over_c & (places_##N)d) | (~over_c & (places_##N)c);                                            \
+    const places_##N below = (floats_##N)low > (floats_##N)high;                                                            \
+    *(floats_##N *)y = (floats_##N)((below & low) | (~below & high));                                                       \
+    *(places_##N *)index = (places_##N){COUNT} * 2 + at + ((below & (width - over_c)) | (~below & -over_a));                \
+  }                                                                                                                         \
+  static inline __attribute__((always_inline)) void spread_##N(const float *dy, const int32_t *index, int32_t width,        \
+                                                               int32_t at, float *dx) {                                     \
+    const places_##N place = *(const places_##N *)index - (places_##N){COUNT} * 2 - at, value = *(const places_##N *)dy;    \
+    const places_##N a = value & (place == 0), b = value & (place == 1);                                                    \
+    const places_##N c = value & (place == width), d = value & (place == width + 1);                                        \
+    places_##N *upper = (places_##N *)dx, *lower = (places_##N *)(dx + width);                                              \
+    upper[0] = __builtin_shufflevector(a, b, LOW);                                                                          \
+    upper[1] = __builtin_shufflevector(a, b, HIGH);                                                                         \
+    lower[0] = __builtin_shufflevector(c, d, LOW);                                                                          \
+    lower[1] = __builtin_shufflevector(c, d, HIGH);                                                                         \
+  }
+
+#define LIST(...) __VA_ARGS__
+DEFINE_WINDOWS(8, LIST(0, 2, 4, 6, 8, 10, 12, 14), LIST(1, 3, 5, 7, 9, 11, 13, 15), LIST(0, 8, 1, 9, 2, 10, 3, 11),
+               LIST(4, 12, 5, 13, 6, 14, 7, 15), LIST(0, 1, 2, 3, 4, 5, 6, 7))
+DEFINE_WINDOWS(4, LIST(0, 2, 4, 6), LIST(1, 3, 5, 7), LIST(0, 4, 1, 5), LIST(2, 6, 3, 7), LIST(0, 1, 2, 3))
+
+/* Rows of at least 4 windows. */
+WIDEST static void max_pool_2x2(const pooling *p, const float *x, float *y, int32_t *index) {
+  const size_t columns = p->out_width, block = columns < 8 ? 4 : 8;
+  for (size_t plane = 0; plane < p->planes; plane++, x += p->height * p->width)
+    for (size_t oy = 0; oy < p->out_height; oy++, y += columns, index += columns)
+      for (size_t done = 0; done < columns; done += block) {
+        const size_t ox = done + block <= columns ? done : columns - block, at = oy * 2 * p->width + 2 * ox;
+        if (block == 8) max_8(x + at, (int32_t)p->width, (int32_t)at, y + ox, index + ox);
+        else max_4(x + at, (int32_t)p->width, (int32_t)at, y + ox, index + ox);
       }
-    }
 }
 
+/* The same, where windows cover the whole plane. */
+WIDEST static void max_pool_spread_2x2(const pooling *p, const float *dy, const int32_t *index, float *dx) {
+  const size_t columns = p->out_width, block = columns < 8 ? 4 : 8;
+  for (size_t plane = 0; plane < p->planes; plane++, dx += p->height * p->width)
+    for (size_t oy = 0; oy < p->out_height; oy++, dy += columns, index += columns)
+      for (size_t done = 0; done < columns; done += block) {
+        const size_t ox = done + block <= columns ? done : columns - block, at = oy * 2 * p->width + 2 * ox;
+        if (block == 8) spread_8(dy + ox, index + ox, (int32_t)p->width, (int32_t)at, dx + at);
+        else spread_4(dy + ox, index + ox, (int32_t)p->width, (int32_t)at, dx + at);
+      }
+}
+
+static int in_blocks(const pooling *p) { return p->window == 2 && p->stride == 2 && p->out_width >= 4; }
+
 void max_pool_forward(const pooling *p, const float *x, float *y, int32_t *index) {
-  if (p->window == 2 && p->stride == 2) {
+  if (in_blocks(p)) {
     max_pool_2x2(p, x, y, index);
     return;
   }
@@ -81,6 +129,10 @@ void max_pool_forward(const pooling *p, const float *x, float *y, int32_t *index
 
 void max_pool_backward(const pooling *p, const float *dy, const int32_t *index, float *dx) {
   const size_t in = p->height * p->width, out = p->out_height * p->out_width;
+  if (in_blocks(p) && 4 * out == in) {
+    max_pool_spread_2x2(p, dy, index, dx);
+    return;
+  }
   memset(dx, 0, p->planes * in * sizeof *dx);
   for (size_t plane = 0; plane < p->planes; plane++, dx += in, dy += out, index += out)
     for (size_t i = 0; i < out; i++) dx[index[i]] += dy[i];

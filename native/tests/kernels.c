@@ -115,6 +115,33 @@ static void pooling_takes_the_first_maximum_and_sends_the_gradient_there(void) {
   CHECK(fabsf(dx[12] - 9) < 1e-5f && fabsf(dx[0] - 1) < 1e-5f);
 }
 
+static void pooling_in_blocks_equals_its_definition(void) {
+  for (size_t columns = 1; columns <= 20; columns++)
+    for (size_t rest = 0; rest < 2; rest++) {
+      pooling p = {3, 6 + rest, 2 * columns + rest, 2, 2, 3, columns};
+      const size_t in = p.planes * p.height * p.width, out = p.planes * p.out_height * columns;
+      float *x = numbers(in), *y = numbers(out), *dy = numbers(out), *dx = numbers(in), *want = calloc(in, sizeof *want);
+      int32_t *index = malloc(out * sizeof *index);
+      CHECK(want && index);
+      for (size_t i = 0; i < in; i++) x[i] = (float)(int)(4 * x[i]); /* equal numbers are frequent */
+      max_pool_forward(&p, x, y, index);
+      max_pool_backward(&p, dy, index, dx);
+      for (size_t o = 0; o < out; o++) {
+        const size_t plane = o / (p.out_height * columns), row = o / columns % p.out_height, column = o % columns;
+        const size_t first = 2 * row * p.width + 2 * column, places[4] = {first, first + 1, first + p.width, first + p.width + 1};
+        const float *image = x + plane * p.height * p.width;
+        size_t best = first;
+        for (int i = 1; i < 4; i++)
+          if (image[places[i]] > image[best]) best = places[i];
+        CHECK(y[o] == image[best] && index[o] == (int32_t)best);
+        want[plane * p.height * p.width + best] = dy[o];
+      }
+      CHECK(memcmp(dx, want, in * sizeof *dx) == 0);
+      void *all[] = {x, y, dy, dx, want, index};
+      for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+    }
+}
+
 static void loss_names_a_label_that_is_no_class(void) {
   float logits[6] = {0, 0, 0, 1, 2, 3}, gradient[6];
   int32_t labels[2] = {1, 2};
@@ -183,6 +210,7 @@ static void table_reaches_the_kernels_and_refuses_an_unknown_number(void) {
 int main(void) {
   RUN(convolutions_follow_their_definition);
   RUN(pooling_takes_the_first_maximum_and_sends_the_gradient_there);
+  RUN(pooling_in_blocks_equals_its_definition);
   RUN(loss_names_a_label_that_is_no_class);
   RUN(dropout_depends_on_the_sample_and_not_on_its_place);
   RUN(rows_of_bytes_are_gathered_and_scaled);
