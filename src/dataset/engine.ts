@@ -59,7 +59,9 @@ export class Engine {
   readonly #executor: Executor;
   readonly #driver: Driver | undefined;
   readonly #cache: PartitionCache;
-  readonly #ends = new Map<string, { resolve: (end: End) => void; reject: (error: Error) => void }>();
+  readonly #ends = new Map<string, (end: End) => void>();
+  /** Who waits for something that ends with the driver. */
+  readonly #waiting = new Set<(error: Error) => void>();
   /** Ends that came before this rank's program got there. */
   readonly #early = new Map<string, End>();
   readonly #blocks: Map<string, readonly MapStatus[]>;
@@ -128,8 +130,7 @@ export class Engine {
       this.#driver?.lost(rank);
       if (rank !== DRIVER || this.#driver) return;
       const error = new DatasetError('DATASET_LOST', `rank 0, which hands out the tasks, is lost: ${reason}`);
-      for (const { reject } of this.#ends.values()) reject(error);
-      this.#ends.clear();
+      for (const reject of this.#waiting) reject(error);
     });
   }
 
@@ -213,19 +214,15 @@ export class Engine {
     isOfUser: boolean,
   ): Promise<R[]> {
     const plan = planStages(id, node);
-    const ended = new Promise<End>((resolve, reject) => {
-      this.#ends.set(id, { resolve, reject });
+    const ended = new Promise<End>((resolve) => {
+      this.#ends.set(id, resolve);
     });
-    ended.catch(() => {});
     this.#executor.begin(plan, finish);
     const early = this.#early.get(id);
     if (early) this.#take(DRIVER, early);
     if (this.#driver) void this.#drive(plan);
-    else if (this.world.liveness.stateOf(DRIVER) !== 'running') {
-      this.#ends.get(id)?.reject(new DatasetError('DATASET_LOST', 'rank 0, which hands out the tasks, is gone'));
-    }
     try {
-      const end = await ended;
+      const end = await this.orLost(ended);
       for (const [accumulator, amount] of end.additions) this.accumulators[accumulator]?.apply(amount);
       const outcome = { plan, report: end.report };
       this.#outcomes.set(node, outcome);
@@ -238,6 +235,16 @@ export class Engine {
       this.#executor.end(id);
       for (const { id: shuffle } of plan.shuffles.values()) this.#blocks.delete(shuffle);
     }
+  }
+
+  /** The result of something that needs the driver. @throws DATASET_LOST when it is gone. */
+  orLost<T>(work: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.add(reject);
+      work.then(resolve, reject).finally(() => this.#waiting.delete(reject));
+      if (!this.#driver && this.world.liveness.stateOf(DRIVER) !== 'running')
+        reject(new DatasetError('DATASET_LOST', 'rank 0, which hands out the tasks, is gone'));
+    });
   }
 
   async #drive(plan: StagePlan): Promise<void> {
@@ -276,10 +283,11 @@ export class Engine {
         this.#questions.delete(message.request);
         break;
       case 'end': {
-        const waiting = this.#ends.get(message.job);
-        if (waiting) waiting.resolve(message);
-        else this.#early.set(message.job, message);
-        this.#early.delete(waiting ? message.job : '');
+        const resolve = this.#ends.get(message.job);
+        if (resolve) {
+          resolve(message);
+          this.#early.delete(message.job);
+        } else this.#early.set(message.job, message);
         break;
       }
       case 'leave':

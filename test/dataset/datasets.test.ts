@@ -1,10 +1,15 @@
 /** Datasets on several ranks, with both shuffles, as a user starts them. */
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { jobTest } from '../launch/job.js';
 import { chooseSeed } from '../processes/harness.js';
-import { runScenario } from './run-scenario.js';
+import { ACTOR, runScenario } from './run-scenario.js';
 
 for (const shuffle of ['rdma', 'sort-tcp']) {
   jobTest(`every operator on rows gives what plain JavaScript gives (${shuffle})`, (stage) =>
@@ -29,6 +34,34 @@ jobTest('a key with nine tenths of the data is streamed or cut, and memory stays
 jobTest('damaged blocks are computed again, and a full disk is named', (stage) =>
   runScenario(stage, 'damage', 2, { shuffle: 'damaging', memoryBytes: 16 << 20, diskBytes: 1 << 20 }),
 );
+
+const isRoot = process.getuid?.() === 0;
+(isRoot ? jobTest : (name: string) => test(name, { skip: 'mounting a small file system needs root' }))(
+  'a disk that is full is named, for spilled data and for output, and nothing is left on it',
+  async (stage) => {
+    const small = mkdtempSync(join(tmpdir(), 'verbena-full-'));
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', small]);
+    try {
+      await runScenario(stage, 'disk', 2, { memoryBytes: 16 << 20, spillDirectory: small, maxFailures: 2 }, [small]);
+      const { bfree, blocks } = statfsSync(small);
+      assert.ok(blocks - bfree < 4, `${blocks - bfree} blocks of ${blocks} are still used`);
+    } finally {
+      execFileSync('umount', [small]);
+      rmSync(small, { recursive: true });
+    }
+  },
+);
+
+jobTest('when the driver is killed, the others end with an error that says so', async (stage) => {
+  const job = stage.verbena(['run', '-n', '3', '--keep-going', ACTOR, 'driver-death', '{}'], {}, 80_000);
+  const told = await job.hear<{ rank: number; code: string; message: string; again: string }>('told', 2, 60_000);
+  for (const { code, message, again } of told) {
+    assert.equal(code, 'DATASET_LOST', message);
+    assert.match(message, /rank 0, which hands out the tasks, is (lost|gone)/);
+    assert.equal(again, 'DATASET_LOST');
+  }
+  await job.ended;
+});
 
 jobTest('workers killed at random moments of a sort and a join change nothing', async (stage) => {
   const seed = chooseSeed();

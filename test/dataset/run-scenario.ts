@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import type { SessionOptions } from '../../src/dataset/index.js';
 import type { Stage } from '../launch/job.js';
 
-const ACTOR = fileURLToPath(new URL('scenarios/actor.js', import.meta.url));
+export const ACTOR = fileURLToPath(new URL('scenarios/actor.js', import.meta.url));
 
 export async function runScenario(
   stage: Stage,

@@ -4,6 +4,8 @@ import { openDatasets, type Session, type SessionOptions } from '../../../src/da
 import { apiScenario } from './api.js';
 import { columnsScenario } from './columns.js';
 import { damageScenario, damaging } from './damage.js';
+import { diskScenario } from './disk.js';
+import { driverDeathScenario } from './driver-death.js';
 import { failuresScenario } from './failures.js';
 import { killScenario } from './kill.js';
 import { memoryScenario } from './memory.js';
@@ -13,6 +15,8 @@ const SCENARIOS: Readonly<Record<string, (data: Session, args: readonly string[]
   api: apiScenario,
   columns: columnsScenario,
   damage: damageScenario,
+  disk: diskScenario,
+  'driver-death': driverDeathScenario,
   failures: failuresScenario,
   kill: killScenario,
   memory: memoryScenario,
