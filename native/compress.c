@@ -65,15 +65,18 @@ enum { LINE = 16, APPLIED = 16 * LINE };
 
 /* Whole lines are not read before they are overwritten. The fence is the caller's. */
 static void deliver(float *to, const float *from, size_t n) {
-  size_t i = 0;
 #if defined(__x86_64__)
-  if (((uintptr_t)to & 63) == 0) {
-    for (; i + LINE <= n; i += LINE) {
-      for (size_t j = 0; j < LINE; j += 4) _mm_stream_ps(to + i + j, _mm_loadu_ps(from + i + j));
-    }
+  const size_t before = (-(uintptr_t)to & 63) / sizeof *to, head = before < n ? before : n;
+  memcpy(to, from, head * sizeof *to);
+  size_t i = head;
+  for (; i + LINE <= n; i += LINE) {
+    for (size_t j = 0; j < LINE; j += 4) _mm_stream_ps(to + i + j, _mm_loadu_ps(from + i + j));
   }
+  to += i;
+  from += i;
+  n -= i;
 #endif
-  memcpy(to + i, from + i, (n - i) * sizeof *to);
+  memcpy(to, from, n * sizeof *to);
 }
 
 int apply(const application *a) {
@@ -81,10 +84,9 @@ int apply(const application *a) {
   memcpy(call, a->update, sizeof call);
   double *pointer = call + 1 + a->first;
   const size_t n = (size_t)pointer[a->pointers];
-  /* The first block ends where lines of the targets begin. */
-  size_t length = APPLIED - (a->delivered > 0 ? (size_t)a->targets[0] / sizeof(float) % LINE : 0);
-  for (size_t from = 0; from < n; from += length, length = APPLIED) {
-    if (length > n - from) length = n - from;
+  /* Blocks are whole vectors, so that the bits are those of one call for all. */
+  for (size_t from = 0; from < n; from += APPLIED) {
+    const size_t length = n - from < APPLIED ? n - from : APPLIED;
     for (size_t p = 0; p < a->pointers; p++) pointer[p] = a->update[1 + a->first + p] + (double)(from * sizeof(float));
     pointer[a->pointers] = (double)length;
     const float *parameters = (const float *)(uintptr_t)pointer[0];

@@ -14,7 +14,7 @@ export * from './evaluate.js';
 export * from './fit.js';
 export * from './gradient-exchange.js';
 export * from './local-sgd-exchange.js';
-export type { ClientCounters, ParameterClient } from './parameter-server/client.js';
+export { type ClientCounters, type ParameterClient, ShardLost } from './parameter-server/client.js';
 export * from './parameter-server/group.js';
 export * from './parameter-server/parameter-server-exchange.js';
 export type { GroupPlan, ServerCounters } from './parameter-server/server.js';

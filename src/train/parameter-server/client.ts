@@ -30,6 +30,18 @@ export interface ParameterClientOptions {
   readonly timeoutMs?: number;
 }
 
+/**
+ * A shard is gone with its server and its replica. Other shards may have the step already, so the parameters are of no one step: go on from a checkpoint.
+ */
+export class ShardLost extends Error {
+  readonly code = 'TRAIN_SHARD_LOST';
+
+  constructor(shard: number, peer: string, how: string, cause?: Error) {
+    super(`shard ${shard} of the parameters is lost: ${peer} is gone, and ${how}. Start again from a checkpoint`, { cause });
+    this.name = 'ShardLost';
+  }
+}
+
 /** What a worker has moved. */
 export interface ClientCounters {
   /** Pushes, each of one shard. */
@@ -170,7 +182,7 @@ export class ParameterClient {
     }
   }
 
-  /** Pushes what is not pushed yet, waits for the grants and pulls. Returns the samples in the update. Throws PeerLost when a shard is lost. */
+  /** Pushes what is not pushed yet, waits for the grants and pulls. Returns the samples in the update. Throws ShardLost. */
   async finish(): Promise<number> {
     this.pushFrom(0);
     let samples = 0;
@@ -228,7 +240,7 @@ export class ParameterClient {
         return (await Promise.all([answer, asked]))[0];
       } catch (error) {
         if (!(error instanceof PeerLost)) throw error;
-        await this.#failOver(place, error);
+        await this.#failOver(place);
       }
     }
   }
@@ -280,29 +292,31 @@ export class ParameterClient {
         return grant[4];
       } catch (error) {
         if (!(error instanceof PeerLost)) throw error;
-        await this.#failOver(place, error);
+        await this.#failOver(place);
       }
     }
   }
 
-  /** Finds the shard at the server that has its replica. Throws PeerLost when there is none. */
-  async #failOver(place: Place, cause?: PeerLost): Promise<void> {
-    const { plan } = this.#options;
-    const from = place.server;
-    const next = (place.cut.index + 1) % this.#endpoints.length;
-    const endpoint = this.#endpoints[next];
-    if (!plan.replicate || this.#endpoints.length < 2 || from === next || endpoint.state !== 'ready') {
-      const how = plan.replicate && this.#endpoints.length > 1 ? 'both of its servers are gone' : 'it had no replica';
-      throw cause ?? new PeerLost(this.#endpoints[from].peer, `shard ${place.cut.index}`, how);
-    }
-    place.server = next;
+  /** Finds the shard at the server that has its replica. Throws ShardLost when there is none. */
+  async #failOver(place: Place): Promise<void> {
     const { index } = place.cut;
-    const joined = this.#answer(KIND.joined, index, next);
-    const ready = this.#answer(KIND.ready, index, next);
-    ready.catch(() => undefined);
-    await this.#join(endpoint, index, true);
-    place.remote = endpoint.unpack((await joined).data);
-    await ready;
+    const from = place.server;
+    const next = this.#options.plan.guardians[index];
+    const lost = (how: string, cause?: Error) => new ShardLost(index, this.#endpoints[from].peer, how, cause);
+    if (next === undefined) throw lost('there was no replica');
+    if (from === next || this.#endpoints[next].state !== 'ready') throw lost('so is the other that had it');
+    place.server = next;
+    try {
+      const joined = this.#answer(KIND.joined, index, next);
+      const ready = this.#answer(KIND.ready, index, next);
+      for (const settled of [joined, ready]) settled.catch(() => undefined);
+      await this.#join(this.#endpoints[next], index, true);
+      place.remote = this.#endpoints[next].unpack((await joined).data);
+      await ready;
+    } catch (error) {
+      if (!(error instanceof PeerLost)) throw error;
+      throw lost('so is the other that had it', error);
+    }
     this.#counters.failovers++;
   }
 

@@ -7,16 +7,18 @@
  * What the modes give up, against synchronous steps: in `async` a gradient is of parameters that others have changed meanwhile, by as many updates as there are
  * other workers and more where one is slow; runs are not repeatable, and large learning rates or momentum may not converge. `ssp` bounds that age.
  */
-import { type Communicator, RankLost } from '../../collectives/index.js';
-import { PeerLost } from '../../messaging/index.js';
+import type { Communicator } from '../../collectives/index.js';
 import type { Optimizer } from '../../nn/index.js';
 import type { Bucket, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged, StepStart } from '../gradient-exchange.js';
 import type { ParameterClient } from './client.js';
 import { ParameterServerGroup, type ServerSettings, shareAmong } from './group.js';
 import { stateFloats } from './server-optimizer.js';
 
+/** How long servers wait at the end for workers that have not left, ms: after a loss some may be caught elsewhere. */
+const CLOSE_MS = 10_000;
+
 export interface ParameterServerExchangeOptions extends ServerSettings {
-  /** Servers, on the first ranks; 1 .. ranks. Default: one on every rank. */
+  /** Servers, on the first ranks; at least 1, as many as there are ranks at most. Default: one on every rank. */
   readonly servers?: number;
 }
 
@@ -27,7 +29,8 @@ export interface ParameterServerExchangeOptions extends ServerSettings {
 export function parameterServerExchange(options: ParameterServerExchangeOptions = {}): MakeExchange {
   return async ({ communicator, device, parameters, gradients, ranges, optimizer: own }) => {
     const { rank, size } = communicator;
-    const { servers = size, optimizer = { kind: 'sgd' }, ...settings } = options;
+    const { optimizer = { kind: 'sgd' }, ...settings } = options;
+    const servers = Math.min(options.servers ?? size, size);
     if (own.kind !== optimizer.kind || own.state.length !== stateFloats(optimizer, parameters.length)) {
       const theirs = `${optimizer.kind} with ${stateFloats(optimizer, parameters.length)} floats of state`;
       throw new RangeError(
@@ -59,6 +62,8 @@ class ParameterServerExchange implements GradientExchange {
   readonly #client: ParameterClient;
   readonly #communicator: Communicator;
   readonly #optimizer: Optimizer;
+  /** The servers have moments that the rank's own optimizer has not. */
+  #unsettled = false;
 
   constructor(group: ParameterServerGroup, communicator: Communicator, optimizer: Optimizer) {
     this.#group = group;
@@ -77,15 +82,17 @@ class ParameterServerExchange implements GradientExchange {
   }
 
   async finish(): Promise<StepExchanged> {
-    const samples = await this.#orRankLost(this.#client.finish());
+    this.#unsettled = true;
+    const samples = await this.#orOwnFailure(this.#client.finish());
     return { updated: 'parameters', samples: this.#group.plan.mode === 'sync' ? samples : undefined };
   }
 
   /** Between two barriers nobody pushes, so all ranks read the same; moments and steps come along, for checkpoints. */
   async settle(): Promise<void> {
     await this.#communicator.barrier();
-    await this.#orRankLost(this.#client.pull());
-    await this.#orRankLost(this.#client.pullState(this.#optimizer));
+    await this.#orOwnFailure(this.#client.pull());
+    await this.#orOwnFailure(this.#client.pullState(this.#optimizer));
+    this.#unsettled = false;
     await this.#communicator.barrier();
   }
 
@@ -95,18 +102,18 @@ class ParameterServerExchange implements GradientExchange {
   }
 
   async close(): Promise<void> {
-    await this.#group.close();
+    // After a loss the next exchange begins with the moments that the servers have. One that cannot be reached any more is no reason not to close.
+    if (this.#unsettled) await this.#client.pullState(this.#optimizer).catch(() => undefined);
+    await this.#group.close(CLOSE_MS);
   }
 
-  /** What the loop knows how to survive: a shard whose server is lost with its replica is a lost rank. */
-  async #orRankLost<T>(work: Promise<T>): Promise<T> {
+  async #orOwnFailure<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } catch (error) {
       const { serverFailure } = this.#group;
       if (serverFailure !== undefined) throw new Error(`this rank's parameter server failed: ${serverFailure.message}`);
-      if (!(error instanceof PeerLost)) throw error;
-      throw new RankLost(-1, `a push: ${error.message}`);
+      throw error;
     }
   }
 }

@@ -3,9 +3,6 @@ import { Worker as Thread } from 'node:worker_threads';
 import type { GroupPlan, ServerCounters } from './server.js';
 import type { ServerAnswer, ServerRequest, ServerThreadInput } from './server-thread.js';
 
-/** How long `close` waits for workers that have not left, ms. */
-const CLOSE_MS = 10_000;
-
 export class ServerHandle {
   readonly index: number;
   /** What workers and other servers connect to. */
@@ -56,16 +53,16 @@ export class ServerHandle {
     return this.#failure;
   }
 
-  /** Waits until the workers have left, then ends the thread. Returns its last counters. Idempotent. */
-  close(): Promise<ServerCounters | undefined> {
-    this.#closed ??= this.#close();
+  /** Waits until the workers have left, at most `patienceMs`, then ends the thread. Returns its last counters. Idempotent. */
+  close(patienceMs: number): Promise<ServerCounters | undefined> {
+    this.#closed ??= this.#close(patienceMs);
     return this.#closed;
   }
 
-  async #close(): Promise<ServerCounters | undefined> {
+  async #close(patienceMs: number): Promise<ServerCounters | undefined> {
     let last: ServerCounters | undefined;
     try {
-      last = (await this.#ask({ ask: 'close', patienceMs: CLOSE_MS })).counters;
+      last = (await this.#ask({ ask: 'close', patienceMs })).counters;
     } catch {
       // It ended before.
     }

@@ -27,8 +27,8 @@ export interface GroupPlan {
   readonly floats: number;
   readonly ranges: readonly ParameterRange[];
   readonly cuts: readonly ShardCut[];
-  /** Keep a replica of each shard at the next server. */
-  readonly replicate: boolean;
+  /** The server that keeps the replica of each shard; empty: there are none. */
+  readonly guardians: readonly number[];
   /** Provider of the servers' devices, as `openDevice` takes it. */
   readonly device: string;
 }
@@ -96,6 +96,7 @@ export class ParameterServer {
   readonly #failed: (error: Error) => void;
   #counters = { applied: 0, repeated: 0, mappedBytes: 0, readBytes: 0, replicaBytes: 0, takenOver: 0 };
   #closed = false;
+  #emptied: (() => void) | undefined;
 
   private constructor(index: number, plan: GroupPlan, context: Context, worker: Worker, failed: (error: Error) => void) {
     this.index = index;
@@ -124,12 +125,12 @@ export class ParameterServer {
     return { ...this.#counters };
   }
 
-  /** Makes the replica of the own shard at the next server. All servers call it; `addresses` are theirs. */
+  /** Makes the replica of the own shard at its guardian. All servers call it; `addresses` are theirs. */
   async connect(addresses: readonly Uint8Array[]): Promise<void> {
-    const { replicate } = this.#plan;
-    if (!replicate || addresses.length < 2) return;
+    const { guardians } = this.#plan;
+    if (guardians.length === 0) return;
     const held = this.#held.get(this.index) as Held;
-    const endpoint = this.#worker.connect(addresses[(this.index + 1) % addresses.length]);
+    const endpoint = this.#worker.connect(addresses[guardians[this.index]]);
     await endpoint.ready({ timeoutMs: PATIENCE_MS });
     const key = new Promise<Uint8Array>((resolve) => this.#replicaKeys.set(this.index, resolve));
     await endpoint.am(HANDLER.toServer, header(KIND.replicate, this.index), new Uint8Array(0));
@@ -138,10 +139,11 @@ export class ParameterServer {
 
   /** Resolves when every worker has left or died, at the latest after `timeoutMs`. */
   async empty(timeoutMs: number): Promise<void> {
-    const deadline = performance.now() + timeoutMs;
-    while (this.#left.size < this.#plan.workers && performance.now() < deadline) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    if (this.#left.size >= this.#plan.workers) return;
+    await new Promise<void>((resolve) => {
+      this.#emptied = resolve;
+      if (Number.isFinite(timeoutMs)) setTimeout(resolve, timeoutMs).unref();
+    });
   }
 
   async close(): Promise<void> {
@@ -356,6 +358,7 @@ export class ParameterServer {
   /** A worker left or died: nobody waits for it. */
   #drop(worker: number): void {
     this.#left.add(worker);
+    if (this.#left.size >= this.#plan.workers) this.#emptied?.();
     if (this.#closed || !this.#members.delete(worker)) return;
     for (const held of this.#held.values()) {
       held.ready.delete(worker);
