@@ -635,6 +635,20 @@ static napi_value datagram_buffer_js(napi_env env, napi_callback_info info) {
   return number(env, datagram_buffer(pointer_at(&c, 0)));
 }
 
+/* datagramJoin(datagram, group, port) -> its number, or -errno; datagramLeave(datagram, number) */
+static napi_value datagram_join_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  char group[80];
+  text_at(&c, 1, group, sizeof group);
+  return number(env, datagram_join(pointer_at(&c, 0), group, int_at(&c, 2)));
+}
+
+static napi_value datagram_leave_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  datagram_leave(pointer_at(&c, 0), int_at(&c, 1));
+  return NULL;
+}
+
 /* ---- liveness ---- */
 
 static void stop_liveness(void *p) { liveness_stop(p); }
@@ -868,6 +882,8 @@ static napi_value init(napi_env env, napi_value exports) {
       {"datagramOpen", datagram_open_js},
       {"datagramPort", datagram_port_js},
       {"datagramBuffer", datagram_buffer_js},
+      {"datagramJoin", datagram_join_js},
+      {"datagramLeave", datagram_leave_js},
       {"livenessStart", liveness_start_js},
       {"livenessWatch", liveness_watch_js},
       {"livenessLeave", liveness_leave_js},

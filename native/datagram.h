@@ -6,6 +6,7 @@
  * A batch to be sent is an array of slots of DATAGRAM_SLOT bytes, one packet each, and an array of descriptors:
  *
  *   0 length of the packet   1 port of the other end   2 ICRC over the packet but its last four bytes   3 ECN bits   4..7 its address   8 where it is
+ *   9 whether the ICRC was computed with the packet's own identification, known from a raw socket (identities.h)   10 group that it was sent to, or 0
  *
  * Sending reads lengths (BTH to padding), ports and addresses, and writes the ICRC behind the packet. Receiving fills all of a descriptor; its packets
  * lie in a buffer of DATAGRAM_MESSAGES times DATAGRAM_MESSAGE_BYTES, several in one message.
@@ -26,7 +27,9 @@ enum {
   DATAGRAM_MESSAGES = 16,
   DATAGRAM_MESSAGE_BYTES = 65536,
   /* Descriptors that receiving fills at most. */
-  DATAGRAM_PACKETS = 1024
+  DATAGRAM_PACKETS = 1024,
+  /* Groups at a time. */
+  DATAGRAM_GROUPS = 32
 };
 
 typedef struct datagram datagram;
@@ -42,6 +45,10 @@ int datagram_port(datagram *d);
 int datagram_buffer(datagram *d);
 /* The address as 4 or 16 bytes; returns how many. */
 int datagram_address(datagram *d, uint8_t *out);
+
+/* Joins a multicast group: what is sent to it arrives here too. Returns its number, 1 to DATAGRAM_GROUPS, or -errno. */
+int datagram_join(datagram *d, const char *group, int port);
+void datagram_leave(datagram *d, int group);
 
 /* Takes what is there, at most so many messages, without waiting. Returns how many packets, or -errno. One that is too long or short has length 0. */
 int datagram_receive(datagram *d, uint8_t *buffer, uint32_t *descriptors, int messages);

@@ -2,9 +2,12 @@
 #define _GNU_SOURCE
 #include "datagram.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/ip.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "check.h"
 #include "icrc.h"
@@ -157,6 +160,88 @@ static void a_wait_ends_by_time_by_a_wake_and_by_a_wake_before_it(void) {
   datagram_close(d);
 }
 
+static void a_group_is_reached_while_one_is_in_it(void) {
+  datagram *a = open_on("127.0.0.1"), *b = open_on("127.0.0.1"), *c = open_on("127.0.0.1");
+  int error, before = open_files(), port = 20000 + (int)(now_s() * 1000) % 10000;
+  CHECK(datagram_join(b, "239.77.1.2", port) == 1 && datagram_join(b, "239.77.1.3", port) == 2);
+  CHECK(datagram_join(c, "239.77.1.3", port) == 1);
+  CHECK(datagram_join(b, "::1", port) == -EINVAL);
+  prepare(0, b, 64, 1);
+  prepare(1, b, 68, 2);
+  for (int i = 0; i < 2; i++) {
+    const uint8_t group[4] = {239, 77, 1, (uint8_t)(2 + i)};
+    out.descriptors[i * DATAGRAM_WORDS + 1] = (uint32_t)port;
+    memcpy(out.descriptors + i * DATAGRAM_WORDS + 4, group, 4);
+  }
+  CHECK(datagram_send(a, out.slots, out.descriptors, 2, &error) == 2 && error == 0);
+  CHECK(receive_all(b, 2) == 2);
+  for (int i = 0; i < 2; i++) {
+    const uint32_t *w = in.descriptors + i * DATAGRAM_WORDS;
+    CHECK(w[0] == 68 + 4 * w[10] - 4 && w[2] == stored(&in, i) && w[1] == (uint32_t)datagram_port(a));
+  }
+  CHECK(receive_all(c, 1) == 1 && in.descriptors[10] == 1 && in.descriptors[0] == 72);
+  datagram_leave(b, 1);
+  CHECK(datagram_send(a, out.slots, out.descriptors, 2, &error) == 2);
+  CHECK(receive_all(b, 1) == 1 && in.descriptors[10] == 2);
+  CHECK(datagram_join(b, "239.77.1.4", port) == 1);
+  datagram_leave(b, 1);
+  datagram_leave(b, 2);
+  datagram_leave(c, 1);
+  CHECK(open_files() == before);
+  datagram_close(a);
+  datagram_close(b);
+  datagram_close(c);
+}
+
+/* Sends a packet whose IPv4 header has an identification and whose ICRC was made for another one, or the same. */
+static void send_identified(int raw, datagram *to, unsigned identification, unsigned sealed_for, uint8_t seed) {
+  enum { LENGTH = 40, TOTAL = 20 + 8 + LENGTH + 4, FROM = 0xc001 };
+  struct {
+    struct iphdr ip;
+    uint8_t udp[8], bytes[LENGTH + 4];
+  } p;
+  const uint8_t loopback[4] = {127, 0, 0, 1};
+  int port = datagram_port(to);
+  memset(&p, 0, sizeof p);
+  p.ip = (struct iphdr){.version = 4, .ihl = 5, .tot_len = htons(TOTAL), .id = htons((uint16_t)identification), .frag_off = htons(0x4000), .ttl = 64, .protocol = 17};
+  memcpy(&p.ip.saddr, loopback, 4);
+  memcpy(&p.ip.daddr, loopback, 4);
+  const uint8_t udp[8] = {FROM >> 8, FROM & 255, (uint8_t)(port >> 8), (uint8_t)port, 0, 8 + LENGTH + 4, 0, 0};
+  memcpy(p.udp, udp, 8);
+  for (int k = 0; k < LENGTH; k++) p.bytes[k] = (uint8_t)(seed + k);
+  uint32_t crc = icrc_of(0, loopback, loopback, FROM, port, sealed_for, p.bytes, LENGTH);
+  for (int k = 0; k < 4; k++) p.bytes[LENGTH + k] = (uint8_t)(crc >> (8 * k));
+  struct sockaddr_in at = {.sin_family = AF_INET};
+  memcpy(&at.sin_addr, loopback, 4);
+  CHECK(sendto(raw, &p, sizeof p, 0, (struct sockaddr *)&at, sizeof at) == sizeof p);
+}
+
+static void an_identification_is_known_to_who_may_ask_for_it(void) {
+  int raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+  if (raw < 0) {
+    printf("  (no right to raw sockets here)\n");
+    return;
+  }
+  int before = open_files();
+  datagram *d = open_on("127.0.0.1");
+  send_identified(raw, d, 7, 7, 1);
+  CHECK(receive_all(d, 1) == 1 && in.descriptors[9] == 0); /* it starts to ask */
+  for (unsigned i = 0; i < 200; i++) send_identified(raw, d, 1000 + i, 1000 + i, (uint8_t)i);
+  for (int got = 0; got < 200;) {
+    int more = datagram_receive(d, messages, found, DATAGRAM_MESSAGES);
+    CHECK(more >= 0);
+    for (int i = 0; i < more; i++) CHECK(found[i * DATAGRAM_WORDS + 9] == 1);
+    got += more;
+  }
+  send_identified(raw, d, 50, 51, 1); /* the linear check would let it pass */
+  CHECK(receive_all(d, 1) == 1 && in.descriptors[9] == 1 && in.descriptors[2] != stored(&in, 0));
+  send_identified(raw, d, 0, 0, 1);
+  CHECK(receive_all(d, 1) == 1 && in.descriptors[9] == 0 && in.descriptors[2] == stored(&in, 0));
+  datagram_close(d);
+  CHECK(open_files() == before);
+  close(raw);
+}
+
 static void a_socket_can_be_made_in_another_network_namespace(void) {
   datagram *d;
   int before = open_files();
@@ -183,6 +268,8 @@ int main(void) {
   RUN(packets_that_are_none_have_length_0);
   RUN(a_port_is_taken_once);
   RUN(a_wait_ends_by_time_by_a_wake_and_by_a_wake_before_it);
+  RUN(a_group_is_reached_while_one_is_in_it);
+  RUN(an_identification_is_known_to_who_may_ask_for_it);
   RUN(a_socket_can_be_made_in_another_network_namespace);
   RUN(closing_leaves_no_descriptor);
   return 0;

@@ -110,6 +110,9 @@ export interface Addon {
   datagramPort(datagram: Address): number;
   /** Bytes that the kernel queues for it, as the kernel counts. */
   datagramBuffer(datagram: Address): number;
+  /** Joins a multicast group, a numeric address. Returns the number of the group, or -errno. */
+  datagramJoin(datagram: Address, group: string, port: number): number;
+  datagramLeave(datagram: Address, group: number): void;
 
   /**
    * Connects the lifeline of a rank and starts its thread: `board` as src/launch/board.ts draws it, a numeric address, the ticket as text.

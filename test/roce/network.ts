@@ -1,13 +1,14 @@
 /**
  * Two network namespaces joined by a veth pair, made for one test and removed after it; random loss by nftables.
  *
- *     vb-<pid>-a  10.91.0.1  ──veth──  10.91.0.2  vb-<pid>-b
+ *     vb-<pid>-a  10.91.0.1, fd91::1  ──veth──  10.91.0.2, fd91::2  vb-<pid>-b
  */
 
 import { spawnSync } from 'node:child_process';
 
 /** Addresses of the two ends. */
 export const NETWORK_ADDRESSES = ['10.91.0.1', '10.91.0.2'] as const;
+export const NETWORK_ADDRESSES_6 = ['fd91::1', 'fd91::2'] as const;
 
 function run(...command: string[]): string | undefined {
   const { status, stderr, error } = spawnSync(command[0], command.slice(1), { encoding: 'utf8' });
@@ -37,6 +38,7 @@ export class VethNetwork {
       names
         .flatMap((name, i) => [
           run('ip', '-n', name, 'address', 'add', `${NETWORK_ADDRESSES[i]}/24`, 'dev', 'veth0'),
+          run('ip', '-n', name, 'address', 'add', `${NETWORK_ADDRESSES_6[i]}/64`, 'dev', 'veth0', 'nodad'),
           run('ip', '-n', name, 'link', 'set', 'dev', 'veth0', 'mtu', String(mtu)),
           run('ip', '-n', name, 'link', 'set', 'veth0', 'up'),
           run('ip', '-n', name, 'link', 'set', 'lo', 'up'),

@@ -3,9 +3,8 @@
  */
 
 import type { AddressHandle } from '../../address-handle.js';
-import { VerbsError } from '../../errors.js';
 import type { AddressVector } from '../../qp-state.js';
-import { endOf } from './address.js';
+import { endFrom } from './address.js';
 import type { RoceDevice } from './device.js';
 
 export class RoceAddressHandle implements AddressHandle {
@@ -15,12 +14,8 @@ export class RoceAddressHandle implements AddressHandle {
   isClosed = false;
 
   constructor(device: RoceDevice, av: AddressVector) {
-    const end = endOf(av);
-    if (end.address.length === 16 && end.address[0] === 0xff) {
-      throw new VerbsError('VERBS_UNSUPPORTED', 'a RoCE device has no multicast yet: send to each member');
-    }
     this.av = av;
-    this.destination = device.call({ kind: 'path', end }) as number;
+    this.destination = device.call({ kind: 'path', end: endFrom(av, device.address.length) }) as number;
   }
 
   close(): void {

@@ -76,6 +76,22 @@ export function endOf(av: AddressVector): { address: Uint8Array; port: number } 
   return { address: addressOfGid(gidOfAddress(gid)), port };
 }
 
+/** Whether an address is that of a multicast group. */
+export function isGroup(address: Uint8Array): boolean {
+  return address.length === 4 ? address[0] >> 4 === 14 : address[0] === 0xff;
+}
+
+/**
+ * The end that an address vector names, as a device with an address of this length reaches it. A group of IPv6 (ff..) is one of 239.0.0.0/8 among IPv4
+ * devices: the last two bytes stay, the others are folded into one.
+ */
+export function endFrom(av: AddressVector, addressBytes: number): { address: Uint8Array; port: number } {
+  const { address, port } = endOf(av);
+  if (address.length !== 16 || addressBytes !== 4 || !isGroup(address)) return { address, port };
+  const folded = address.subarray(1, 14).reduce((sum, byte) => sum ^ byte, 0);
+  return { address: Uint8Array.of(239, folded, address[14], address[15]), port };
+}
+
 /** Where an answer goes to a packet that came from a port. */
 export function answerPort(sourcePort: number): number {
   return sourcePort >= FIRST_FLOW_PORT ? ROCE_PORT : sourcePort;

@@ -13,14 +13,15 @@ import type { Addon } from '../../../native/addon.js';
 import { CM_QP } from '../../transport/cm-messages.js';
 import { EventQueue } from '../../transport/event-queue.js';
 import { NO_IDENTIFICATION, solveIdentification } from '../../transport/icrc.js';
-import { OPCODE_CNP } from '../../transport/opcode.js';
+import { OPCODE_CNP, Service } from '../../transport/opcode.js';
 import { DecodeError, decodePacket, Packet } from '../../transport/packet.js';
-import { UdEndpoint } from '../../transport/ud-endpoint.js';
+import { MULTICAST_QP, UdEndpoint } from '../../transport/ud-endpoint.js';
 import { answerPort } from './address.js';
 import { AddressTable } from './address-memory.js';
 import type { CompletionRing } from './completion-ring.js';
 import { RoceCounters } from './counters.js';
 import type { EngineQueuePair } from './engine-queue-pair.js';
+import { Groups } from './groups.js';
 import type { End, EngineData, Notice } from './messages.js';
 import { type Path, Paths } from './paths.js';
 import { countersAsNumbers, SHARE_NUMBERS, SHOW_EVERY_NS, shareOffset } from './status-page.js';
@@ -57,6 +58,7 @@ export abstract class DataPath {
   protected readonly paths = new Paths();
   protected readonly bySlot: (EngineQueuePair | undefined)[] = [];
   protected readonly byNumber = new Map<number, EngineQueuePair>();
+  protected readonly groups: Groups;
   protected readonly table: AddressTable;
   protected timers = new EventQueue<EngineQueuePair>();
   protected readonly rx = new Uint8Array(MESSAGE_BYTES * MESSAGES);
@@ -92,6 +94,7 @@ export abstract class DataPath {
     this.addon = addon;
     this.board = new Switchboard(data.board);
     this.table = new AddressTable(addon, command);
+    this.groups = new Groups(addon, data.datagram);
     this.isIpv4 = data.address.length === 4;
     this.rxAddress = addon.addressOf(this.rx.buffer);
     this.txAddress = addon.addressOf(this.tx.buffer);
@@ -138,7 +141,7 @@ export abstract class DataPath {
       counters.malformed++;
       return;
     }
-    if (!this.isIntact(at, end, rxWords[w + 2])) return;
+    if (!this.isIntact(at, end, rxWords[w + 2], rxWords[w + 9] !== 0)) return;
     if (decodePacket(rx, at, end, p) !== DecodeError.ok) {
       counters.malformed++;
       return;
@@ -156,12 +159,23 @@ export abstract class DataPath {
       this.managed(i, p);
       return;
     }
+    if (rxWords[w + 10] !== 0) {
+      this.toGroup(w);
+      return;
+    }
     const qp = this.byNumber.get(p.destQp);
     if (qp?.endpoint === undefined || !qp.takes(p.opcode & 0xe0)) {
       counters.unknownQueuePair++;
       return;
     }
     this.deliver(qp, w);
+  }
+
+  /** A datagram to a multicast group: every member gets it. */
+  private toGroup(w: number): void {
+    const { packet } = this;
+    if (packet.destQp !== MULTICAST_QP || (packet.opcode & 0xe0) !== Service.ud) this.counters.unknownQueuePair++;
+    else for (const qp of this.groups.members(this.rxWords[w + 10])) this.deliver(qp, w);
   }
 
   private deliver(qp: EngineQueuePair, w: number): void {
@@ -187,15 +201,16 @@ export abstract class DataPath {
   }
 
   /**
-   * Whether the ICRC is right. The socket does not tell the identification of an IPv4 packet, which the ICRC covers: ours is 0, and for
-   * another one it is enough that some identification makes it right; that is counted apart.
+   * Whether the ICRC is right. The socket does not tell the identification of an IPv4 packet, which the ICRC covers: ours is 0; that of
+   * another one is known where this process may ask for it; elsewhere it is enough that some identification makes the ICRC right, and that
+   * is counted apart.
    */
-  private isIntact(at: number, end: number, computed: number): boolean {
+  private isIntact(at: number, end: number, computed: number, isKnown: boolean): boolean {
     const { rx, counters } = this;
     const received = (rx[end] | (rx[end + 1] << 8) | (rx[end + 2] << 16) | (rx[end + 3] << 24)) >>> 0;
     if (computed === received) return true;
     // Of what the ICRC covers, 14 bytes of the IPv4 header and 8 of UDP stand between the identification and the packet.
-    if (this.isIpv4 && solveIdentification(computed, received, end - at + 8 + 14) !== NO_IDENTIFICATION) {
+    if (this.isIpv4 && !isKnown && solveIdentification(computed, received, end - at + 8 + 14) !== NO_IDENTIFICATION) {
       counters.assumedIcrc++;
       return true;
     }
@@ -215,15 +230,16 @@ export abstract class DataPath {
     const { rxWords, data } = this;
     const udpBytes = rxWords[w] + 8;
     const address = new Uint8Array(rxWords.buffer, (w + 4) * 4, data.address.length);
+    const own = rxWords[w + 10] === 0 ? data.address : this.groups.address(rxWords[w + 10]);
     h.fill(0);
     if (this.isIpv4) {
       h.set([0x45, 0, (udpBytes + 20) >> 8, (udpBytes + 20) & 255, 0, 0, 0x40, 0, 64, 17, 0, 0], 20);
       h.set(address, 32);
-      h.set(data.address, 36);
+      h.set(own, 36);
     } else {
       h.set([0x60, 0, 0, 0, udpBytes >> 8, udpBytes & 255, 17, 64], 0);
       h.set(address, 8);
-      h.set(data.address, 24);
+      h.set(own, 24);
     }
   }
 

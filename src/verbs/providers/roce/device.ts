@@ -194,7 +194,8 @@ export class RoceDevice implements Device {
       mtu: local.mtu,
       atomics: 'global',
       srq: true,
-      multicast: false,
+      // The kernel carries no multicast of IPv6 over the loopback.
+      multicast: local.host !== '::1',
       dc: true,
       onDemand: true,
       umr: true,

@@ -226,6 +226,7 @@ export class Engine extends DataPath implements CmHost {
         const qp = this.bySlot[c.slot];
         if (qp === undefined) return undefined;
         qp.close();
+        this.groups.forget(qp);
         this.byNumber.delete(qp.record.qpNum);
         this.bySlot[c.slot] = undefined;
         return undefined;
@@ -236,6 +237,10 @@ export class Engine extends DataPath implements CmHost {
       case 'stop':
         this.bySlot[c.slot]?.stop();
         return undefined;
+      case 'join':
+        return this.groups.join(this.bySlot[c.slot] as EngineQueuePair, c.group);
+      case 'leave':
+        return this.groups.leave(this.bySlot[c.slot] as EngineQueuePair, c.group);
       case 'register':
         this.table.register(c.region);
         return undefined;

@@ -44,6 +44,8 @@ export type Command =
   | { kind: 'closeQp'; slot: number }
   | { kind: 'modify'; slot: number; from: QpState; to: QpState; attributes: QpAttributes; changed: QpAttributes; peer?: End }
   | { kind: 'stop'; slot: number }
+  /** A queue pair joins a multicast group, or leaves it. */
+  | { kind: 'join' | 'leave'; slot: number; group: End }
   | { kind: 'register'; region: RegionRecord }
   | { kind: 'revoke'; key: number }
   /** Answers with the number that requests use as their destination. */

@@ -22,12 +22,12 @@ import {
   type SendWorkRequest,
   sendFault,
 } from '../../work-request.js';
-import { endOf, ipText, ROCE_PORT } from './address.js';
+import { endFrom, endOf, ipText, isGroup, ROCE_PORT } from './address.js';
 import { RoceAddressHandle } from './address-handle.js';
 import type { RoceCompletionQueue } from './completion-queue.js';
 import type { RoceDevice } from './device.js';
 import type { BorrowedQueuePair } from './inline-engine.js';
-import type { QueuePairRecord } from './messages.js';
+import type { End, QueuePairRecord } from './messages.js';
 import type { RoceProtectionDomain } from './protection-domain.js';
 import { QueuePairMemory } from './queue-pair-memory.js';
 import type { RoceSharedReceiveQueue } from './shared-receive-queue.js';
@@ -334,17 +334,26 @@ export class RoceQueuePair extends QueuePair {
     }
   }
 
-  attachMulticast(): void {
-    this.refuseMulticast();
+  attachMulticast(group: string): void {
+    this.device.call({ kind: 'join', slot: this.slot, group: this.groupOf(group) });
   }
 
-  detachMulticast(): void {
-    this.refuseMulticast();
+  detachMulticast(group: string): void {
+    this.device.call({ kind: 'leave', slot: this.slot, group: this.groupOf(group) });
   }
 
-  private refuseMulticast(): never {
+  private groupOf(gid: string): End {
     this.assertOpen();
-    throw new VerbsError('VERBS_UNSUPPORTED', 'a RoCE device has no multicast yet: send to each member');
+    if (this.type !== 'UD') throw new VerbsError('VERBS_ILLEGAL', `multicast is for UD queue pairs, this one is ${this.type}`);
+    if (!this.device.capabilities.multicast) {
+      throw new VerbsError('VERBS_UNSUPPORTED', 'the IPv6 loopback carries no multicast: open the device on another address');
+    }
+    const end = endFrom({ gid }, this.device.address.length);
+    if (isGroup(end.address)) return end;
+    throw new VerbsError(
+      'VERBS_INVALID',
+      `'${gid}' is no multicast GID: it starts with ff, or is ::ffff:224.0.0.0 to ::ffff:239.255.255.255`,
+    );
   }
 
   /** To the error state from outside: a connection ended. */
