@@ -2,19 +2,16 @@
  * The doorway between JavaScript and an RDMA device. Numbers that are negative are -errno. One epoll descriptor stands for everything that
  * can happen to a device (completion events, async events, connection management); libuv polls it, so no thread waits and nothing spins.
  */
-#define NAPI_VERSION 8
 #define _GNU_SOURCE
-#include <node_api.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "door.h"
 #include "port.h"
 #include "uv.h"
 
-#define MAX_ARGUMENTS 6
 #define TEXT 256
 
 /* An open port with what JavaScript gave it. */
@@ -26,46 +23,7 @@ typedef struct {
   napi_async_cleanup_hook_handle hook;
 } door;
 
-typedef struct {
-  napi_env env;
-  napi_value v[MAX_ARGUMENTS];
-} call;
-
-static call arguments(napi_env env, napi_callback_info info) {
-  call c = {.env = env};
-  size_t count = MAX_ARGUMENTS;
-  napi_get_cb_info(env, info, &count, c.v, NULL, NULL);
-  return c;
-}
-
-static double number_at(call *c, int i) {
-  double value = 0;
-  napi_get_value_double(c->env, c->v[i], &value);
-  return value;
-}
-
 static uint32_t index_at(call *c, int i) { return (uint32_t)number_at(c, i); }
-static void *pointer_at(call *c, int i) { return (void *)(uintptr_t)number_at(c, i); }
-
-static void text_at(call *c, int i, char out[TEXT]) {
-  size_t length;
-  out[0] = 0;
-  napi_get_value_string_utf8(c->env, c->v[i], out, TEXT, &length);
-}
-
-static void *bytes_at(call *c, int i, size_t *length) {
-  void *data = NULL;
-  napi_typedarray_type type;
-  *length = 0;
-  napi_get_typedarray_info(c->env, c->v[i], &type, length, &data, NULL, NULL);
-  return data;
-}
-
-static napi_value number(napi_env env, double value) {
-  napi_value out;
-  napi_create_double(env, value, &out);
-  return out;
-}
 
 static napi_value copy_of(napi_env env, const void *from, size_t length) {
   napi_value buffer, out;
@@ -299,7 +257,7 @@ static napi_value open_js(napi_env env, napi_callback_info info) {
   void *block;
   size_t length;
   port *p;
-  text_at(&c, 0, name);
+  text_at(&c, 0, name, sizeof name);
   napi_get_arraybuffer_info(env, c.v[2], &block, &length);
   if (length < COMMAND_OFFSET + COMMAND_BYTES) return number(env, -EINVAL);
   errno = 0;
@@ -421,11 +379,7 @@ static napi_value create_qp(napi_env env, napi_callback_info info) {
   int index = port_create_qp(p);
   if (index < 0) return number(env, index);
   queue_pair *q = port_object(p, (uint32_t)index, KIND_QP);
-  napi_value out;
-  napi_create_array_with_length(env, 2, &out);
-  napi_set_element(env, out, 0, number(env, index));
-  napi_set_element(env, out, 1, number(env, q->number));
-  return out;
+  return pair(env, number(env, index), number(env, q->number));
 }
 
 static napi_value modify(napi_env env, napi_callback_info info) {
@@ -470,22 +424,18 @@ static napi_value cm_listen_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   char ip[TEXT];
   int bound = 0;
-  text_at(&c, 1, ip);
+  text_at(&c, 1, ip, sizeof ip);
   int id = cm_listen(port_at(&c), ip, (int)number_at(&c, 2), &bound);
   if (id < 0) return number(env, id);
-  napi_value out;
-  napi_create_array_with_length(env, 2, &out);
-  napi_set_element(env, out, 0, number(env, id));
-  napi_set_element(env, out, 1, number(env, bound));
-  return out;
+  return pair(env, number(env, id), number(env, bound));
 }
 
 /* cmResolve(door, source ip, ip, port, milliseconds) -> connection, or -errno */
 static napi_value cm_resolve_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   char source[TEXT], ip[TEXT];
-  text_at(&c, 1, source);
-  text_at(&c, 2, ip);
+  text_at(&c, 1, source, sizeof source);
+  text_at(&c, 2, ip, sizeof ip);
   return number(env, cm_resolve(port_at(&c), source, ip, (int)number_at(&c, 3), (int)number_at(&c, 4)));
 }
 
@@ -532,10 +482,7 @@ static napi_value cm_modify_js(napi_env env, napi_callback_info info) {
 }
 
 NAPI_MODULE_INIT() {
-  const struct {
-    const char *name;
-    napi_callback function;
-  } functions[] = {
+  static const door_function functions[] = {
       {"devices", devices},
       {"open", open_js},
       {"close", close_js},
@@ -564,10 +511,6 @@ NAPI_MODULE_INIT() {
       {"cmDisconnect", cm_disconnect_js},
       {"cmModify", cm_modify_js},
   };
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    napi_value function;
-    napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].function, NULL, &function);
-    napi_set_named_property(env, exports, functions[i].name, function);
-  }
+  door_export(env, exports, functions, sizeof functions / sizeof *functions);
   return exports;
 }

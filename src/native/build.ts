@@ -79,8 +79,8 @@ function findPackageDir(): string {
   return dir;
 }
 
-/** The one header of native/ that optional addons use too. */
-const SHARED_HEADER = 'uv.h';
+/** Headers of native/ that optional addons use too. */
+const SHARED_HEADERS = ['door.h', 'uv.h'];
 
 function sourceDirectory(packageDir: string, addon: OptionalAddon | undefined): string {
   return join(packageDir, 'native', addon?.name ?? '');
@@ -102,7 +102,7 @@ export function hashSources(packageDir = findPackageDir(), addon?: OptionalAddon
   for (const name of readdirSync(dir).sort()) {
     if (/\.[ch]$/.test(name)) hash.update(`\0${name}\0`).update(readFileSync(join(dir, name)));
   }
-  if (addon !== undefined) hash.update(readIfThere(join(packageDir, 'native', SHARED_HEADER)) ?? '');
+  for (const name of addon === undefined ? [] : SHARED_HEADERS) hash.update(readIfThere(join(packageDir, 'native', name)) ?? '');
   return hash.digest('hex').slice(0, 16);
 }
 
@@ -167,7 +167,7 @@ function objectFiles(sources: readonly string[], directory: string, compiler: re
   const native = dirname(sources[0]);
   for (const name of readdirSync(native).sort())
     if (name.endsWith('.h')) common.update(name).update(readFileSync(join(native, name)));
-  common.update(readIfThere(join(dirname(native), SHARED_HEADER)) ?? '');
+  for (const name of SHARED_HEADERS) common.update(readIfThere(join(dirname(native), name)) ?? '');
   return sources.map((source) => {
     const hash = common.copy().update(readFileSync(source)).digest('hex').slice(0, 16);
     return join(directory, `${basename(dirname(source))}-${basename(source, '.c')}-${hash}.o`);

@@ -5,14 +5,13 @@
  *   datasetName(fd, path) -> errno                     gives an unnamed file (O_TMPFILE) its name
  */
 #define _GNU_SOURCE
-#include "dataset-addon.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "addon.h"
 #include "dataset.h"
 
 typedef struct job {
@@ -34,18 +33,10 @@ static double *block_of(napi_env env, napi_value value) {
   return data;
 }
 
-static napi_value number(napi_env env, double value) {
-  napi_value out;
-  napi_create_double(env, value, &out);
-  return out;
-}
-
-napi_value dataset_call_js(napi_env env, napi_callback_info info) {
-  napi_value argument;
-  size_t n = 1;
-  napi_get_cb_info(env, info, &n, &argument, NULL, NULL);
-  double *call = block_of(env, argument);
-  return call ? number(env, dataset_call(call)) : NULL;
+static napi_value dataset_call_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  double *block = block_of(env, c.v[0]);
+  return block ? number(env, dataset_call(block)) : NULL;
 }
 
 static void execute(napi_env env, void *data) {
@@ -62,16 +53,15 @@ static void complete(napi_env env, napi_status status, void *data) {
   free(j);
 }
 
-napi_value dataset_run_js(napi_env env, napi_callback_info info) {
-  napi_value argument, promise, name;
-  size_t n = 1;
-  napi_get_cb_info(env, info, &n, &argument, NULL, NULL);
-  double *call = block_of(env, argument);
-  if (!call) return NULL;
+static napi_value dataset_run_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  napi_value promise, name;
+  double *block = block_of(env, c.v[0]);
+  if (!block) return NULL;
   job *j = calloc(1, sizeof *j);
   if (!j) abort();
-  j->call = call;
-  napi_create_reference(env, argument, 1, &j->block);
+  j->call = block;
+  napi_create_reference(env, c.v[0], 1, &j->block);
   napi_create_promise(env, &j->deferred, &promise);
   napi_create_string_utf8(env, "verbena.dataset", NAPI_AUTO_LENGTH, &name);
   napi_create_async_work(env, NULL, name, execute, complete, j, &j->work);
@@ -79,14 +69,19 @@ napi_value dataset_run_js(napi_env env, napi_callback_info info) {
   return promise;
 }
 
-napi_value dataset_name_js(napi_env env, napi_callback_info info) {
-  napi_value arguments[2];
-  size_t n = 2, length;
-  double fd = -1;
+static napi_value dataset_name_js(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
   char from[64], path[4096];
-  napi_get_cb_info(env, info, &n, arguments, NULL, NULL);
-  napi_get_value_double(env, arguments[0], &fd);
-  napi_get_value_string_utf8(env, arguments[1], path, sizeof path, &length);
-  snprintf(from, sizeof from, "/proc/self/fd/%d", (int)fd);
+  text_at(&c, 1, path, sizeof path);
+  snprintf(from, sizeof from, "/proc/self/fd/%d", int_at(&c, 0));
   return number(env, linkat(AT_FDCWD, from, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno);
+}
+
+void dataset_door(napi_env env, napi_value exports) {
+  static const door_function functions[] = {
+      {"datasetCall", dataset_call_js},
+      {"datasetRun", dataset_run_js},
+      {"datasetName", dataset_name_js},
+  };
+  door_export(env, exports, functions, sizeof functions / sizeof *functions);
 }
