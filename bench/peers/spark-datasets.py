@@ -1,4 +1,4 @@
-# The workloads of `verbena bench sort | groupby | join | wordcount` on Spark, local mode. Prints one JSON line per round. Everything runs inside the
+# The workloads of `verbena bench sort | groupby | join | wordcount` on Spark, local mode. Does a round for each line of input and answers with a line of JSON. Everything runs inside the
 # JVM (DataFrames), which is Spark at its best; Python only says what to do.
 import json
 import shutil
@@ -49,10 +49,10 @@ def wordcount(sources):
 
 
 work = {"sort": sort, "groupby": groupby, "join": join, "wordcount": wordcount}[job["workload"]]
-for source in (job["warm"], *[inputs] * job["rounds"]):
+work(job["warm"])
+print(json.dumps({"ready": True}), flush=True)
+for _ in sys.stdin:  # a line is a round
     started = time.monotonic()
-    work(source)
-    ms = (time.monotonic() - started) * 1000
-    if source is not job["warm"]:
-        print(json.dumps({"ms": ms}), flush=True)
+    work(inputs)
+    print(json.dumps({"ms": (time.monotonic() - started) * 1000}), flush=True)
 spark.stop()

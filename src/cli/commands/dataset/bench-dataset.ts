@@ -1,6 +1,7 @@
 /**
  * `verbena bench sort | shuffle | groupby | join | wordcount`: whole jobs beside Spark, GNU sort, DuckDB, and beside our own TCP shuffle. Files are warm; starting
- * processes and sessions is not timed, for nobody. The ratio is of medians: the peer's time over ours.
+ * processes and sessions is not timed, for nobody. All take turns, round by round; the ratio is of medians: the peer's time over ours. Memory is that of our rank
+ * that had most, and of all processes of a peer.
  */
 
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -13,17 +14,17 @@ import { median } from '../bench/statistics.js';
 import { writeRows, writeSmall, writeText } from './bench-data.js';
 import type { BenchArgument, BenchRound, Workload } from './bench-process.js';
 import {
+  type Contestant,
   findDuckDb,
   gnuSortVersion,
   missingSpark,
+  openDuckDb,
+  openGnuSort,
+  openSpark,
   type PeerInput,
-  type PeerRun,
-  runDuckDb,
-  runGnuSort,
-  runSpark,
   writeParquet,
 } from './peers.js';
-import { runRanks } from './ranks.js';
+import { RankProgram } from './ranks.js';
 import { generateRecords, parseCount } from './sort.js';
 
 const PROGRAM = new URL('./bench-process.js', import.meta.url);
@@ -49,7 +50,7 @@ interface Result {
 
 const COMMON = {
   ranks: { type: 'integer', default: 2, min: 1, max: 64, summary: 'processes of ours, and threads of the peers' },
-  rounds: { type: 'integer', default: 3, min: 1, max: 20, summary: 'timed rounds of ours; slow peers have fewer' },
+  rounds: { type: 'integer', default: 3, min: 1, max: 20, summary: 'timed rounds, in turn' },
   long: { type: 'flag', summary: 'the size of the published figures, which may take longer than 100 s' },
   peer: { type: 'list', summary: 'who else is measured', value: 'NAMES' },
 } as const;
@@ -69,43 +70,81 @@ interface Setting {
   prepare(folder: string, needsParquet: boolean): Promise<Prepared>;
 }
 
-async function ours(
-  setting: Setting,
-  as: Workload,
+/** Ours: ranks that stay, and do a round when they are asked to. */
+async function openOurs(
   shuffle: 'rdma' | 'sort-tcp',
+  workloads: readonly Workload[],
   input: Prepared,
   folder: string,
   context: Context,
-  options: { ranks: number; rounds: number },
-): Promise<Result> {
+  ranks: number,
+): Promise<Contestant[]> {
   const argument: BenchArgument = {
-    workload: as,
-    rounds: options.rounds + 1,
     shuffle,
     input: input.ours,
-    output: join(folder, 'out'),
+    output: join(folder, `out-${shuffle}`),
     bytes: input.bytes,
     memoryBytes: 4 * 2 ** 30,
   };
   const { signal, progress } = context;
-  const all = await runRanks<BenchRound>(PROGRAM, { ranks: options.ranks, argument, signal, progress });
-  const [, ...timed] = all; // the first warms up
-  const rounds = timed.map(({ ms }) => ms);
-  return {
-    who: `verbena/${shuffle}${as === 'wordcount-js' ? ' (functions in JavaScript)' : ''}`,
-    workload: setting.workload,
-    ms: median(rounds),
-    rounds,
-    peakBytes: Math.max(...timed.map(({ peakBytes }) => peakBytes)),
-    stagesMs: timed.at(-1)?.stagesMs ?? [],
-  };
+  const program = new RankProgram<BenchRound>(PROGRAM, { ranks, argument, signal, progress });
+  for (const workload of workloads) await program.ask(workload); // it has warmed up
+  return workloads.map((workload, i) => ({
+    who:
+      shuffle === 'sort-tcp'
+        ? 'sort-tcp'
+        : `verbena/${shuffle}${workload === 'wordcount-js' ? ' (functions in JavaScript)' : ''}`,
+    round: () => program.ask(workload),
+    close: async () => (i === 0 ? program.close() : undefined),
+  }));
 }
 
-const PEERS: Readonly<Record<string, (input: PeerInput) => Promise<PeerRun>>> = {
-  spark: runSpark,
-  duckdb: runDuckDb,
-  'gnu-sort': runGnuSort,
+const PEERS: Readonly<Record<string, (input: PeerInput) => Promise<Contestant>>> = {
+  spark: openSpark,
+  duckdb: openDuckDb,
+  'gnu-sort': openGnuSort,
 };
+
+/** All take turns, round by round, so that what else the machine does hits everybody. */
+async function takeTurns(
+  contestants: readonly Contestant[],
+  rounds: number,
+  workload: string,
+  { signal, progress }: Context,
+): Promise<{ results: Result[]; failed: Record<string, string> }> {
+  const failed: Record<string, string> = {};
+  const taken = contestants.map(() => [] as Awaited<ReturnType<Contestant['round']>>[]);
+  for (let round = 0; round < rounds; round++) {
+    for (const [i, { who, round: once }] of contestants.entries()) {
+      if (failed[who] !== undefined) continue;
+      progress(`round ${round + 1} of ${rounds}: ${who}`);
+      try {
+        taken[i].push(await once());
+      } catch (error) {
+        signal.throwIfAborted();
+        if (i === 0) throw error;
+        failed[who] = (error as Error).message;
+      }
+    }
+  }
+  const results = contestants.flatMap(({ who, command }, i): Result[] => {
+    const times = taken[i].map(({ ms }) => ms);
+    if (failed[who] !== undefined || times.length === 0) return [];
+    const { stagesMs } = taken[i].at(-1) ?? {};
+    return [
+      {
+        who,
+        workload,
+        ms: median(times),
+        rounds: times,
+        peakBytes: Math.max(...taken[i].map(({ peakBytes }) => peakBytes)),
+        ...(command === undefined ? {} : { command }),
+        ...(stagesMs === undefined ? {} : { stagesMs }),
+      },
+    ];
+  });
+  return { results, failed };
+}
 
 async function missing(peer: string): Promise<string | undefined> {
   if (peer === 'spark') return missingSpark();
@@ -121,9 +160,8 @@ async function measure(
 ): Promise<Outcome> {
   const { progress, style, signal } = context;
   const folder = mkdtempSync(join(tmpdir(), 'verbena-bench-'));
-  const results: Result[] = [];
+  const contestants: Contestant[] = [];
   const absent: Record<string, string> = {};
-  const failed: Record<string, string> = {};
   try {
     const wanted = options.peer ?? setting.peers;
     const present: string[] = [];
@@ -138,37 +176,28 @@ async function measure(
       present.some((peer) => peer === 'spark' || peer === 'duckdb'),
     );
     progress(`verbena, ${input.words}`);
-    results.push(await ours(setting, setting.workload, 'rdma', input, folder, context, options));
-    if (setting.workload === 'wordcount')
-      results.push(await ours(setting, 'wordcount-js', 'rdma', input, folder, context, { ...options, rounds: 1 }));
+    const { workload } = setting;
+    const workloads: Workload[] = workload === 'wordcount' ? ['wordcount', 'wordcount-js'] : [workload];
+    contestants.push(...(await openOurs('rdma', workloads, input, folder, context, options.ranks)));
+    const scratch = join(folder, 'scratch');
+    mkdirSync(scratch, { recursive: true });
+    const unable: Record<string, string> = {};
     for (const peer of present) {
-      progress(peer);
+      progress(`${peer} warms up`);
       try {
-        if (peer === 'sort-tcp') {
-          results.push({
-            ...(await ours(setting, setting.workload, 'sort-tcp', input, folder, context, options)),
-            who: 'sort-tcp',
-          });
-          continue;
+        if (peer === 'sort-tcp') contestants.push(...(await openOurs(peer, [workload], input, folder, context, options.ranks)));
+        else {
+          const { theirs, warm } = input;
+          contestants.push(await PEERS[peer]({ workload, input: theirs, warm, scratch, threads: options.ranks, signal }));
         }
-        const scratch = join(folder, 'scratch');
-        mkdirSync(scratch, { recursive: true });
-        const rounds = peer === 'duckdb' ? options.rounds : Math.min(2, options.rounds);
-        const { ms, command } = await PEERS[peer]({
-          workload: setting.workload,
-          input: input.theirs,
-          warm: input.warm,
-          scratch,
-          rounds,
-          threads: options.ranks,
-          signal,
-        });
-        results.push({ who: peer, workload: setting.workload, ms: median(ms), rounds: ms, command });
       } catch (error) {
         signal.throwIfAborted();
-        failed[peer] = (error as Error).message;
+        unable[peer] = (error as Error).message;
       }
     }
+    const turns = await takeTurns(contestants, options.rounds, workload, context);
+    const { results } = turns;
+    const failed = { ...unable, ...turns.failed };
     const [first] = results;
     const ratios = Object.fromEntries(
       results
@@ -190,7 +219,7 @@ async function measure(
         { title: 'time', align: 'right' },
         { title: 'Verbena is', align: 'right' },
         { title: 'must, aim' },
-        { title: 'peak of rank 0', align: 'right' },
+        { title: 'most memory', align: 'right' },
       ] as const;
       return [
         `${style.bold(setting.workload)}  ${style.dim(`${input.words}, ${options.ranks} ranks`)}`,
@@ -213,6 +242,7 @@ async function measure(
       text,
     };
   } finally {
+    await Promise.allSettled(contestants.map((one) => one.close()));
     rmSync(folder, { recursive: true, force: true });
   }
 }

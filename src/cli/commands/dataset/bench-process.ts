@@ -1,15 +1,14 @@
-/** One rank of `verbena bench sort | shuffle | groupby | join | wordcount`: runs a workload several times and says how long each took. */
+/** One rank of `verbena bench sort | shuffle | groupby | join | wordcount`: runs the workload that a line names and says how long it took. */
 
 import { rmSync } from 'node:fs';
+import { createInterface } from 'node:readline';
 import { openDatasets, type Session, sum } from '../../../dataset/index.js';
-import { watchPeak } from './ranks.js';
+import { watchPeak } from './peak.js';
 import { shuffleBytes } from './shuffle-load.js';
 
 export type Workload = 'sort' | 'shuffle' | 'groupby' | 'join' | 'wordcount' | 'wordcount-js';
 
 export interface BenchArgument {
-  readonly workload: Workload;
-  readonly rounds: number;
   readonly shuffle: 'rdma' | 'sort-tcp';
   /** Folders of the input, by name. */
   readonly input: Readonly<Record<string, string>>;
@@ -25,6 +24,7 @@ export interface BenchRound {
   /** A number that must be the same whoever computes it. */
   readonly answer: number;
   readonly stagesMs: readonly number[];
+  /** Of the rank that had most. */
   readonly peakBytes: number;
 }
 
@@ -53,18 +53,21 @@ const WORK: Readonly<Record<Workload, (data: Session, argument: BenchArgument) =
 const peakBytes = watchPeak();
 const argument = JSON.parse(process.argv[2]) as BenchArgument;
 const data = await openDatasets({ shuffle: argument.shuffle, memoryBytes: argument.memoryBytes });
-for (let round = 0; round < argument.rounds; round++) {
+const lines = data.isDriver ? createInterface({ input: process.stdin })[Symbol.asyncIterator]() : undefined;
+const peaks = data.accumulator('peak', 0, Math.max);
+for (;;) {
+  const { value: workload } = await data.broadcast(async () => (await lines?.next())?.value as Workload | undefined);
+  if (workload === undefined) break;
   if (data.isDriver) rmSync(argument.output, { recursive: true, force: true });
   await data.world.barrier();
   const started = performance.now();
-  const answer = await WORK[argument.workload](data, argument);
+  const answer = await WORK[workload](data, argument);
   const ms = performance.now() - started;
-  const result: BenchRound = {
-    ms,
-    answer,
-    stagesMs: data.lastReport?.stages.map((stage) => stage.ms) ?? [],
-    peakBytes: peakBytes(),
-  };
+  const stagesMs = data.lastReport?.stages.map((stage) => stage.ms) ?? [];
+  await data.range(0, data.size, 1, data.size).forEach(() => {
+    peaks.add(peakBytes());
+  });
+  const result: BenchRound = { ms, answer, stagesMs, peakBytes: Math.max(peakBytes(), peaks.value) };
   if (data.isDriver) process.stdout.write(`${JSON.stringify(result)}\n`);
 }
 await data.close();

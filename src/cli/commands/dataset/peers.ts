@@ -1,21 +1,26 @@
-/** Other systems that do the same work: Spark, GNU sort, DuckDB. Each returns the milliseconds of its rounds, or says how it is installed. */
+/** Other systems that do the same work, round by round: Spark, GNU sort, DuckDB. */
 
-import { execFile, execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { findProgram } from '../bench/child-program.js';
 import { keySql } from './bench-data.js';
+import { watchPeak } from './peak.js';
 
 const ROOT = fileURLToPath(new URL('../../../../../', import.meta.url));
 const SPARK_PYTHON = join(ROOT, 'build', 'spark', 'bin', 'python');
 const SPARK_PROGRAM = join(ROOT, 'bench', 'peers', 'spark-datasets.py');
 const SPARK_INSTALL = 'python3 -m venv build/spark && build/spark/bin/pip install pyspark==3.5.1 (needs Java 17)';
 
-export interface PeerRun {
-  readonly ms: readonly number[];
-  readonly command: string;
-  readonly answer?: number;
+/** Somebody who takes part: one round at a time, so that all take turns. */
+export interface Contestant {
+  readonly who: string;
+  readonly command?: string;
+  /** Does the work once and says how long it took, and how much memory was held so far. */
+  round(): Promise<{ ms: number; peakBytes: number; stagesMs?: readonly number[] }>;
+  close(): Promise<void>;
 }
 
 export interface PeerInput {
@@ -25,7 +30,6 @@ export interface PeerInput {
   /** A small part of it, for warming up. */
   readonly warm: Readonly<Record<string, string>>;
   readonly scratch: string;
-  readonly rounds: number;
   readonly threads: number;
   readonly signal: AbortSignal;
 }
@@ -35,42 +39,66 @@ export function missingSpark(): string | undefined {
   return existsSync(SPARK_PYTHON) && findProgram('java') ? undefined : SPARK_INSTALL;
 }
 
-export async function runSpark({ workload, input, warm, scratch, rounds, threads, signal }: PeerInput): Promise<PeerRun> {
-  mkdirSync(scratch, { recursive: true });
+export async function openSpark({ workload, input, warm, scratch, threads, signal }: PeerInput): Promise<Contestant> {
   const output = join(scratch, 'spark-out');
-  const job = { workload, input, warm, output, scratch, rounds, threads, partitions: 2 * threads, memory: '6g' };
-  const text = await new Promise<string>((resolve, reject) => {
-    const options = { signal, maxBuffer: 1 << 24, killSignal: 'SIGKILL' as const };
-    execFile(SPARK_PYTHON, [SPARK_PROGRAM, JSON.stringify(job)], options, (error, stdout, stderr) =>
-      error ? reject(new Error(`Spark: ${stderr.slice(-500)}`)) : resolve(stdout),
-    );
+  const job = { workload, input, warm, output, scratch, threads, partitions: 2 * threads, memory: '6g' };
+  const child = spawn(SPARK_PYTHON, [SPARK_PROGRAM, JSON.stringify(job)], {
+    signal,
+    killSignal: 'SIGKILL',
+    stdio: ['pipe', 'pipe', 'pipe'],
   });
-  rmSync(output, { recursive: true, force: true });
-  const ms = text
-    .split('\n')
-    .filter((line) => line.startsWith('{'))
-    .map((line) => (JSON.parse(line) as { ms: number }).ms);
-  return { ms, command: `pyspark 3.5, local[${threads}], DataFrames` };
+  child.on('error', () => {}); // it is told by its end
+  child.stdin.on('error', () => {});
+  let complaints = '';
+  child.stderr.on('data', (chunk) => {
+    complaints = `${complaints}${chunk}`.slice(-500);
+  });
+  const ended = new Promise<void>((resolve) => child.on('close', () => resolve()));
+  const peak = watchPeak(child.pid);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const answer = async (): Promise<{ ms: number }> => {
+    for (;;) {
+      const { done, value } = await lines.next();
+      if (done) throw new Error(`Spark: ${complaints}`);
+      if (value.startsWith('{')) return JSON.parse(value) as { ms: number };
+    }
+  };
+  await answer(); // it has warmed up
+  return {
+    who: 'spark',
+    command: `pyspark 3.5, local[${threads}], DataFrames`,
+    async round() {
+      child.stdin.write('round\n');
+      const { ms } = await answer();
+      return { ms, peakBytes: peak() };
+    },
+    async close() {
+      child.stdin.end();
+      await ended;
+    },
+  };
 }
 
-export async function runGnuSort({ input, scratch, rounds, threads, signal }: PeerInput): Promise<PeerRun> {
-  mkdirSync(scratch, { recursive: true });
+export async function openGnuSort({ input, scratch, threads, signal }: PeerInput): Promise<Contestant> {
   const folder = input['records'];
   const files = readdirSync(folder).map((name) => join(folder, name));
   const output = join(scratch, 'gnu-sorted');
   const args = [`--parallel=${threads}`, '-S', '2G', '-T', scratch, '-o', output, ...files];
-  const ms: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const started = performance.now();
-    await new Promise<void>((resolve, reject) => {
-      execFile('sort', args, { env: { ...process.env, LC_ALL: 'C' }, signal, killSignal: 'SIGKILL' }, (error) =>
-        error ? reject(error) : resolve(),
-      );
-    });
-    ms.push(performance.now() - started);
-    rmSync(output, { force: true });
-  }
-  return { ms, command: `LC_ALL=C sort --parallel=${threads} -S 2G` };
+  return {
+    who: 'gnu-sort',
+    command: `LC_ALL=C sort --parallel=${threads} -S 2G`,
+    async round() {
+      const started = performance.now();
+      const child = spawn('sort', args, { env: { ...process.env, LC_ALL: 'C' }, signal, killSignal: 'SIGKILL', stdio: 'ignore' });
+      const peak = watchPeak(child.pid);
+      const code = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve));
+      const ms = performance.now() - started;
+      rmSync(output, { force: true });
+      if (code !== 0) throw new Error(`sort ended with ${code}`);
+      return { ms, peakBytes: peak() };
+    },
+    close: async () => {},
+  };
 }
 
 /** DuckDB, or how to get it. */
@@ -103,7 +131,7 @@ export async function writeParquet(folder: string, rows: number, keys: number, k
   instance.closeSync();
 }
 
-export async function runDuckDb({ workload, input, rounds, threads }: PeerInput): Promise<PeerRun> {
+export async function openDuckDb({ workload, input, threads }: PeerInput): Promise<Contestant> {
   const duckdb = await findDuckDb();
   if (!duckdb) throw new Error('not installed');
   const instance = await duckdb.DuckDBInstance.create(':memory:', { threads: String(threads) });
@@ -113,18 +141,22 @@ export async function runDuckDb({ workload, input, rounds, threads }: PeerInput)
     workload === 'groupby'
       ? `SELECT key, sum(value) AS total FROM ${rows} GROUP BY key`
       : `SELECT * FROM ${rows} AS l JOIN read_parquet('${join(input['small'] ?? '', '*.parquet')}') AS r USING (key)`;
-  const ms: number[] = [];
-  let answer = 0;
-  for (let round = 0; round <= rounds; round++) {
+  const peak = watchPeak();
+  const round = async () => {
     const started = performance.now();
     await connection.run(`CREATE OR REPLACE TABLE result AS ${query}`);
-    if (round > 0) ms.push(performance.now() - started); // the first warms up
-  }
-  const counted = await connection.runAndReadAll('SELECT count(*) FROM result');
-  answer = Number(counted.getRows()[0][0]);
-  connection.closeSync();
-  instance.closeSync();
-  return { ms, command: `DuckDB in process, ${threads} threads`, answer };
+    return { ms: performance.now() - started, peakBytes: peak() };
+  };
+  await round(); // it has warmed up
+  return {
+    who: 'duckdb',
+    command: `DuckDB in process, ${threads} threads`,
+    round,
+    async close() {
+      connection.closeSync();
+      instance.closeSync();
+    },
+  };
 }
 
 /** The version of GNU sort, or undefined where `sort` is another one. */

@@ -1,7 +1,7 @@
 /** One rank of `verbena sort run`. */
 
 import { openDatasets, type SessionOptions } from '../../../dataset/index.js';
-import { watchPeak } from './ranks.js';
+import { watchPeak } from './peak.js';
 
 export interface SortArgument {
   readonly from: string;

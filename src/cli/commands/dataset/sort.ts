@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { KERNEL, run } from '../../../dataset/kernels.js';
 import { type CommandGroup, defineCommand, UsageError } from '../../command.js';
 import { formatCount, significant } from '../../size.js';
-import { runRanks } from './ranks.js';
+import { RankProgram } from './ranks.js';
 import { type Checked, checkRecords } from './sort-check.js';
 import type { SortArgument, SortResult } from './sort-process.js';
 
@@ -104,12 +104,14 @@ const sortRun = defineCommand({
         ...(options.spill === undefined ? {} : { spillDirectory: options.spill }),
       },
     };
-    const [result] = await runRanks<SortResult>(new URL('./sort-process.js', import.meta.url), {
+    const program = new RankProgram<SortResult>(new URL('./sort-process.js', import.meta.url), {
       ranks: options.ranks,
       argument,
       signal,
       progress,
     });
+    const result = await program.answer();
+    await program.close();
     const text = `${formatCount(result.records)} records in ${significant(result.ms / 1000)} s, ${significant(result.bytes / result.ms / 1e6)} GB/s, at most ${significant(result.peakBytes / 2 ** 20)} MiB a rank`;
     return { document: result, text };
   },
