@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { availableParallelism, loadavg } from 'node:os';
 import { test } from 'node:test';
-import { type RankResult, runRanks } from './ranks.js';
+import { noticeLimitMs, type RankResult, runRanks } from './ranks.js';
 
 function allEnded(results: readonly RankResult[], except: readonly number[] = []): void {
   for (const { rank, end, stderr } of results) {
@@ -22,9 +21,6 @@ test('types, reductions, v-forms, groups and mismatches behave alike for every n
   assert.equal(bits.size, 1, [...bits].join(' '));
 });
 
-/** A dead rank is noticed within a second on one host; where more processes want to run than there are cores to run them, their turn comes later. */
-const NOTICED_MS = loadavg()[0] > 3 * availableParallelism() ? 10_000 : 1000;
-
 function survivorsAgree(results: readonly RankResult[], dead: readonly number[]): void {
   allEnded(results, dead);
   for (const rank of dead) assert.equal(results[rank].end, 'SIGKILL', results[rank].stderr);
@@ -32,8 +28,9 @@ function survivorsAgree(results: readonly RankResult[], dead: readonly number[])
   const last = new Set(living.map(({ said }) => said[0]['lastCompleted']));
   assert.equal(last.size, 1, 'they agree on the last call that all completed');
   assert.ok(([...last][0] as number) >= 5);
+  const limitMs = noticeLimitMs();
   for (const { said } of living)
-    assert.ok((said[0]['noticedMs'] as number) < NOTICED_MS, `noticed after ${said[0]['noticedMs']} ms`);
+    assert.ok((said[0]['noticedMs'] as number) < limitMs, `noticed after ${said[0]['noticedMs']} ms`);
 }
 
 for (const [device, calls] of [

@@ -1,9 +1,9 @@
 /** Communicators of the ranks of `init()`. */
 
 import assert from 'node:assert/strict';
-import { availableParallelism, loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { jobTest } from '../launch/job.js';
+import { noticeLimitMs } from './ranks.js';
 
 const ROLES = fileURLToPath(new URL('./scenarios/world.js', import.meta.url));
 
@@ -47,7 +47,7 @@ for (const [where, words] of [
       const heard = job.heard<{ at: number }>('heard');
       assert.equal(heard.length, 3, job.stdout + job.stderr);
       const [killed] = job.heard<{ at: number }>('killed');
-      const limitMs = loadavg()[0] > 3 * availableParallelism() ? 10_000 : 1000;
+      const limitMs = noticeLimitMs();
       for (const { at } of heard) assert.ok(at - killed.at < limitMs, `noticed after ${at - killed.at} ms`);
     },
   );

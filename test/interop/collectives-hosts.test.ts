@@ -4,51 +4,27 @@
  */
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Running, Stage, VERBENA } from '../launch/job.js';
+import { twoHosts } from './two-hosts.js';
 
 const ROLES = fileURLToPath(new URL('../collectives/scenarios/world.js', import.meta.url));
-const names = [`verbena-c-${process.pid}`, `verbena-d-${process.pid}`];
-const addresses = ['10.231.8.1', '10.231.8.2'];
-
-function ip(...words: string[]): boolean {
-  const [command, ...rest] = ['ip', ...words];
-  return spawnSync(command, rest, { stdio: 'ignore' }).status === 0;
-}
-
-const skip =
-  process.getuid?.() !== 0
-    ? 'network namespaces need root'
-    : !(ip('netns', 'add', `${names[0]}-try`) && ip('netns', 'del', `${names[0]}-try`)) &&
-      'this machine allows no network namespaces';
-
-before(() => {
-  if (skip) return;
-  for (const name of names) assert.ok(ip('netns', 'add', name));
-  assert.ok(ip('link', 'add', 'cable', 'netns', names[0], 'type', 'veth', 'peer', 'name', 'cable', 'netns', names[1]));
-  for (const [i, name] of names.entries()) {
-    assert.ok(ip('-n', name, 'address', 'add', `${addresses[i]}/24`, 'dev', 'cable'));
-    assert.ok(ip('-n', name, 'link', 'set', 'cable', 'up'));
-    assert.ok(ip('-n', name, 'link', 'set', 'lo', 'up'));
-  }
-});
-after(() => {
-  if (!skip) for (const name of names) ip('netns', 'del', name);
-});
+/** Four ranks with an engine each, perhaps on two cores that others use as well. */
+const LIMIT_MS = 200_000;
+const { skip, addresses, inside } = twoHosts(8);
 
 /** Two ranks on host 0 or 1. */
 function start(stage: Stage, host: number, words: readonly string[]): Running {
-  const inside = ['netns', 'exec', names[host], 'unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
   const rank = (r: number): string => `RANK=${r} "${process.execPath}" "${VERBENA}" exec "${ROLES}" ${words.join(' ')}`;
   const both = `${rank(2 * host)} & ${rank(2 * host + 1)}; code=$?; wait; exit $code`;
-  return stage.start('ip', [...inside, 'sh', '-c', both], {
+  const env = {
     WORLD_SIZE: '4',
     MASTER_ADDR: addresses[0],
     MASTER_PORT: '29518',
     VERBENA_SECRET: '0123456789abcdef0123456789abcdef',
-  });
+  };
+  return stage.start('ip', [...inside(host), 'sh', '-c', both], env, LIMIT_MS);
 }
 
 async function onTwoHosts(
@@ -70,7 +46,10 @@ async function onTwoHosts(
   }
 }
 
-test('collectives run between two hosts over the network, and over shared memory inside', { skip, timeout: 90_000 }, async () => {
+test('collectives run between two hosts over the network, and over shared memory inside', {
+  skip,
+  timeout: LIMIT_MS + 20_000,
+}, async () => {
   await onTwoHosts(['hosts'], (heard, text) => {
     const done = heard<{ providers: string[]; chosen: Record<string, string> }>('done');
     assert.equal(done.length, 4, text());
@@ -81,6 +60,6 @@ test('collectives run between two hosts over the network, and over shared memory
   });
 });
 
-test('a rank killed on one host is named on both, and the others go on', { skip, timeout: 90_000 }, async () => {
+test('a rank killed on one host is named on both, and the others go on', { skip, timeout: LIMIT_MS + 20_000 }, async () => {
   await onTwoHosts(['killed'], (heard, text) => assert.equal(heard('heard').length, 3, text()));
 });

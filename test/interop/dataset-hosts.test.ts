@@ -4,41 +4,16 @@
  */
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Stage, VERBENA } from '../launch/job.js';
+import { twoHosts } from './two-hosts.js';
 
 const ACTOR = fileURLToPath(new URL('../dataset/scenarios/actor.js', import.meta.url));
-const names = [`verbena-e-${process.pid}`, `verbena-f-${process.pid}`];
-const addresses = ['10.231.9.1', '10.231.9.2'];
-
-function ip(...words: string[]): boolean {
-  return spawnSync('ip', words, { stdio: 'ignore' }).status === 0;
-}
-
-const skip =
-  process.getuid?.() !== 0
-    ? 'network namespaces need root'
-    : !(ip('netns', 'add', `${names[0]}-try`) && ip('netns', 'del', `${names[0]}-try`)) &&
-      'this machine allows no network namespaces';
-
-before(() => {
-  if (skip) return;
-  for (const name of names) assert.ok(ip('netns', 'add', name));
-  assert.ok(ip('link', 'add', 'cable', 'netns', names[0], 'type', 'veth', 'peer', 'name', 'cable', 'netns', names[1]));
-  for (const [i, name] of names.entries()) {
-    assert.ok(ip('-n', name, 'address', 'add', `${addresses[i]}/24`, 'dev', 'cable'));
-    assert.ok(ip('-n', name, 'link', 'set', 'cable', 'up'));
-    assert.ok(ip('-n', name, 'link', 'set', 'lo', 'up'));
-  }
-});
-after(() => {
-  if (!skip) for (const name of names) ip('netns', 'del', name);
-});
+const { skip, addresses, inside } = twoHosts(9);
 
 for (const [i, shuffle] of ['sort-tcp', 'rdma'].entries()) {
   test(`columns, joins and sorts give the same between two hosts (${shuffle})`, { skip, timeout: 120_000 }, async () => {
@@ -47,10 +22,9 @@ for (const [i, shuffle] of ['sort-tcp', 'rdma'].entries()) {
     try {
       const rank = (r: number): string =>
         `RANK=${r} "${process.execPath}" "${VERBENA}" exec "${ACTOR}" columns '${JSON.stringify({ shuffle })}' "${folder}"`;
-      const hosts = names.map((name, host) => {
-        const inside = ['netns', 'exec', name, 'unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
+      const hosts = [0, 1].map((host) => {
         const both = `${rank(2 * host)} & ${rank(2 * host + 1)}; code=$?; wait; exit $code`;
-        return stage.start('ip', [...inside, 'sh', '-c', both], {
+        return stage.start('ip', [...inside(host), 'sh', '-c', both], {
           WORLD_SIZE: '4',
           MASTER_ADDR: addresses[0],
           MASTER_PORT: String(29_520 + i),

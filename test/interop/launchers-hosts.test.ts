@@ -4,38 +4,12 @@
  */
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { ACTOR, type Running, Stage, VERBENA } from '../launch/job.js';
+import { twoHosts } from './two-hosts.js';
 
 const SECRET = '0123456789abcdef0123456789abcdef';
-const names = [`verbena-a-${process.pid}`, `verbena-b-${process.pid}`];
-const addresses = ['10.231.7.1', '10.231.7.2'];
-
-function ip(...words: string[]): boolean {
-  const [command, ...rest] = ['ip', ...words];
-  return spawnSync(command, rest, { stdio: 'ignore' }).status === 0;
-}
-
-const skip =
-  process.getuid?.() !== 0
-    ? 'network namespaces need root'
-    : !(ip('netns', 'add', `${names[0]}-try`) && ip('netns', 'del', `${names[0]}-try`)) &&
-      'this machine allows no network namespaces';
-
-before(() => {
-  if (skip) return;
-  for (const name of names) assert.ok(ip('netns', 'add', name));
-  assert.ok(ip('link', 'add', 'cable', 'netns', names[0], 'type', 'veth', 'peer', 'name', 'cable', 'netns', names[1]));
-  names.forEach((name, i) => {
-    assert.ok(ip('-n', name, 'address', 'add', `${addresses[i]}/24`, 'dev', 'cable'));
-    assert.ok(ip('-n', name, 'link', 'set', 'cable', 'up'));
-    assert.ok(ip('-n', name, 'link', 'set', 'lo', 'up'));
-  });
-});
-after(() => {
-  if (!skip) for (const name of names) ip('netns', 'del', name);
-});
+const { skip, addresses, inside, cable } = twoHosts(7);
 
 /** Rank `rank` of `size`, on host 0 or 1. */
 function start(
@@ -46,8 +20,7 @@ function start(
   words: readonly string[],
   env: Record<string, string> = {},
 ): Running {
-  const inside = ['netns', 'exec', names[host], 'unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
-  return stage.start('ip', [...inside, process.execPath, VERBENA, 'exec', ACTOR, ...words], {
+  return stage.start('ip', [...inside(host), process.execPath, VERBENA, 'exec', ACTOR, ...words], {
     RANK: String(rank),
     WORLD_SIZE: String(size),
     MASTER_ADDR: addresses[0],
@@ -147,12 +120,12 @@ describe('ranks on two hosts', () => {
     const env = { VERBENA_HEARTBEAT_MS: '100', VERBENA_SILENCE_MS: '800' };
     const ranks = [start(stage, 0, 0, 2, ['watch'], env), start(stage, 1, 1, 2, ['watch'], env)];
     await Promise.all(ranks.map((rank) => rank.hear('ready', 1)));
-    ip('-n', names[0], 'link', 'set', 'cable', 'down');
+    cable('down');
     const cutAtMs = Date.now();
     const saw = await Promise.all(
       ranks.map((rank) => rank.hear<{ lost: { rank: number; reason: string }[]; atMs: number }>('saw', 1)),
     );
-    ip('-n', names[0], 'link', 'set', 'cable', 'up');
+    cable('up');
     saw.flat().forEach(({ lost, atMs }, rank) => {
       assert.equal(lost[0].rank, 1 - rank);
       assert.match(lost[0].reason, /no word from its host for 800 ms/);

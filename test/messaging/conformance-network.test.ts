@@ -3,25 +3,14 @@
 import { messagingConformance } from '../../conformance/messaging.js';
 import { Context, openContext } from '../../src/messaging/index.js';
 import { SimFabric } from '../../src/verbs/providers/sim/fabric.js';
+import { lossyFabric } from './lossy-fabric.js';
 
 messagingConformance({ name: 'verbs on roce', open: () => openContext({ device: 'roce', name: 'messaging suite' }) });
 
 const fabric = new SimFabric({ mtu: 4096 });
 messagingConformance({ name: 'verbs on sim', open: async () => new Context(fabric.open(), {}, true) });
 
-const seed = Number(process.env['VERBENA_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-const faulty = new SimFabric({
-  mtu: 4096,
-  faults: {
-    seed,
-    rules: [
-      { kind: 'drop', perMillion: 3000 },
-      { kind: 'duplicate', perMillion: 3000 },
-      { kind: 'delay', perMillion: 3000, delayNs: 20_000 },
-      { kind: 'corrupt', perMillion: 1000 },
-    ],
-  },
-});
+const { fabric: faulty, seed } = lossyFabric(4096);
 messagingConformance({
   name: `verbs on sim with faults, VERBENA_SEED=${seed}`,
   open: async () => new Context(faulty.open(), {}, true),

@@ -9,6 +9,7 @@ import {
   type Device,
   type MemoryRegion,
   openDevice,
+  type PreparedSend,
   type ProtectionDomain,
   type QpAddress,
   type QpInit,
@@ -24,6 +25,8 @@ export interface Offer {
   readonly remote: RemoteRegion;
 }
 
+/** Requests of `runOneSided` under way at once. */
+const WINDOW = 16;
 const RIGHTS: Access = { localWrite: true, remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
 export class Link {
@@ -85,6 +88,31 @@ export class Link {
     return one.at(0);
   }
   readonly #one = new WorkCompletions(1);
+
+  /** Posts a prepared request `count` times, at most WINDOW at once, and takes the completions, all without an object. */
+  runOneSided(request: PreparedSend, length: number, count: number): void {
+    let posted = 0;
+    let done = 0;
+    while (done < count) {
+      while (posted < count && posted - done < WINDOW) {
+        request.post((posted % WINDOW) * 64, length, posted, 64);
+        posted++;
+      }
+      done += this.cq.poll(this.wcs);
+    }
+  }
+
+  /** Sends `count` messages to itself, one after the other, without an object. */
+  runMessages(count: number): void {
+    const send = this.qp.prepare({ opcode: 'SEND', local: this.region });
+    const recv = this.qp.prepareRecv(this.region);
+    for (let i = 0; i < count; i++) {
+      recv.post(2048, 64, i);
+      send.post(0, 8, i);
+      let done = 0;
+      while (done < 2) done += this.cq.poll(this.wcs);
+    }
+  }
 
   /** The 64-bit words of the region. */
   get words(): BigInt64Array {

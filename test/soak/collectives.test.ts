@@ -3,6 +3,7 @@
 import { collectivesConformance } from '../../conformance/collectives.js';
 import { Context, openContext } from '../../src/messaging/index.js';
 import { SimFabric } from '../../src/verbs/providers/sim/fabric.js';
+import { lossyFabric } from '../messaging/lossy-fabric.js';
 
 collectivesConformance({ name: 'messages over shm', open: () => openContext({ device: 'shm' }), sizes: [6, 7, 8, 9] });
 collectivesConformance({ name: 'messages over roce', open: () => openContext({ device: 'roce' }), sizes: [2, 3, 4, 5] });
@@ -10,19 +11,7 @@ collectivesConformance({ name: 'messages over roce', open: () => openContext({ d
 const fabric = new SimFabric({ mtu: 4096 });
 collectivesConformance({ name: 'messages over sim', open: async () => new Context(fabric.open(), {}, true), sizes: [5, 8, 16] });
 
-const seed = Number(process.env['VERBENA_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-const faulty = new SimFabric({
-  mtu: 1024,
-  faults: {
-    seed,
-    rules: [
-      { kind: 'drop', perMillion: 3000 },
-      { kind: 'duplicate', perMillion: 3000 },
-      { kind: 'delay', perMillion: 3000, delayNs: 20_000 },
-      { kind: 'corrupt', perMillion: 1000 },
-    ],
-  },
-});
+const { fabric: faulty, seed } = lossyFabric(1024);
 collectivesConformance({
   name: `messages over sim with faults, VERBENA_SEED=${seed}`,
   open: async () => new Context(faulty.open(), {}, true),

@@ -1,31 +1,7 @@
 /** Runs the hot forms of every operation and tells how many bytes of the JavaScript heap each took. */
 
-import type { PreparedSend } from '../../../src/verbs/index.js';
 import { Link } from '../link.js';
 import { say, scenario } from '../scenario.js';
-
-function oneSided(link: Link, request: PreparedSend, length: number, count: number): void {
-  let posted = 0;
-  let done = 0;
-  while (done < count) {
-    while (posted < count && posted - done < 16) {
-      request.post((posted & 15) * 64, length, posted, 64);
-      posted++;
-    }
-    done += link.cq.poll(link.wcs);
-  }
-}
-
-function messages(link: Link, count: number): void {
-  const send = link.qp.prepare({ opcode: 'SEND', local: link.region });
-  const recv = link.qp.prepareRecv(link.region);
-  for (let i = 0; i < count; i++) {
-    recv.post(2048, 64, i);
-    send.post(0, 8, i);
-    let done = 0;
-    while (done < 2) done += link.cq.poll(link.wcs);
-  }
-}
 
 function polls(link: Link, count: number): void {
   for (let i = 0; i < count; i++) link.cq.poll(link.wcs);
@@ -55,14 +31,14 @@ scenario(async () => {
   const remote = link.region.remote();
   const loop = (opcode: 'RDMA_WRITE' | 'RDMA_READ' | 'ATOMIC_FETCH_AND_ADD' | 'ATOMIC_CMP_AND_SWP', length: number) => {
     const request = link.qp.prepare({ opcode, local: link.region, remote });
-    return bytesPerOperation((count) => oneSided(link, request, length, count));
+    return bytesPerOperation((count) => link.runOneSided(request, length, count));
   };
   say('taken', {
     write: loop('RDMA_WRITE', 8),
     read: loop('RDMA_READ', 64),
     fetchAdd: loop('ATOMIC_FETCH_AND_ADD', 8),
     cmpSwap: loop('ATOMIC_CMP_AND_SWP', 8),
-    message: bytesPerOperation((count) => messages(link, count)),
+    message: bytesPerOperation((count) => link.runMessages(count)),
     emptyPoll: bytesPerOperation((count) => polls(link, count)),
   });
   link.close();

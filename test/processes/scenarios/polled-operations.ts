@@ -8,36 +8,11 @@ import type { PreparedSend } from '../../../src/verbs/index.js';
 import { Link, type Offer } from '../link.js';
 import { hear, say, scenario } from '../scenario.js';
 
-const WINDOW = 16;
-
 function mark(name: string): void {
   try {
     accessSync(`/verbena-mark-${name}`);
   } catch {
     // There is no such file: the attempt is the mark.
-  }
-}
-
-function run(link: Link, request: PreparedSend, length: number, count: number): void {
-  let posted = 0;
-  let done = 0;
-  while (done < count) {
-    while (posted < count && posted - done < WINDOW) {
-      request.post((posted % WINDOW) * 64, length, posted, 64);
-      posted++;
-    }
-    done += link.cq.poll(link.wcs);
-  }
-}
-
-function runSends(link: Link, count: number): void {
-  const send = link.qp.prepare({ opcode: 'SEND', local: link.region });
-  const recv = link.qp.prepareRecv(link.region);
-  for (let i = 0; i < count; i++) {
-    recv.post(2048, 64, i);
-    send.post(0, 8, i);
-    let done = 0;
-    while (done < 2) done += link.cq.poll(link.wcs);
   }
 }
 
@@ -54,17 +29,17 @@ scenario<{ counts: number[] }>(async ({ counts }) => {
     ['atomic', link.qp.prepare({ opcode: 'ATOMIC_FETCH_AND_ADD', local: link.region, remote }), 8],
   ];
   for (let round = 0; round < 5; round++) {
-    for (const [, request, length] of requests) run(link, request, length, 40_000);
-    runSends(loop, 40_000);
+    for (const [, request, length] of requests) link.runOneSided(request, length, 40_000);
+    loop.runMessages(40_000);
   }
   for (const count of counts) {
     for (const [name, request, length] of requests) {
       mark(`${name}-${count}-begin`);
-      run(link, request, length, count);
+      link.runOneSided(request, length, count);
       mark(`${name}-${count}-end`);
     }
     mark(`send-${count}-begin`);
-    runSends(loop, count);
+    loop.runMessages(count);
     mark(`send-${count}-end`);
   }
   say('done');
