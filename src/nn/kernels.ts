@@ -48,6 +48,7 @@ export const KERNEL = {
 /** Where the kernels' part of the addon's command block starts, in numbers. */
 const BLOCK = 16;
 
+let command: Float64Array | undefined;
 let block: Float64Array | undefined;
 let invoke: () => void;
 
@@ -141,11 +142,16 @@ export function addressOf(array: ArrayBufferView): Address {
 
 /** Copies `count` floats from an address into an array that has room for them. */
 export function copyFloats(from: Address, to: Float32Array, count: number): void {
+  copyBytes(from, addressOf(to), count * 4);
+}
+
+/** Copies memory of this process. Chooses no matrix product: a thread that only copies has no say in that. */
+export function copyBytes(from: Address, to: Address, bytes: number): void {
   const addon = loadAddon();
-  const call = block ?? open();
-  call[0] = addressOf(to);
-  call[1] = from;
-  call[2] = count * 4;
+  command ??= new Float64Array(addon.command());
+  command[0] = to;
+  command[1] = from;
+  command[2] = bytes;
   addon.copy();
 }
 

@@ -236,6 +236,7 @@ class Fit {
       ? -told[0]
       : Math.floor(this.#training.stepsDone / this.#options.sampler.stepsPerEpoch);
     if (group !== undefined) group.handled = told[1];
+    this.#options.checkpoints?.prepare(this.#training);
     this.#cut = undefined;
     this.#msPerSample = Number.POSITIVE_INFINITY;
     this.#agreed = true;

@@ -19,57 +19,73 @@ import {
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
-import { loadAddon } from '../../native/load.js';
-import { COPY } from './copy.js';
+import { addressOf, copyBytes } from '../../nn/kernels.js';
 import { encodeManifest, MANIFEST, type Manifest, type ShardEntry, shardFile, stepFolder, stepOf } from './layout.js';
+import { PIECE, type Piece } from './snapshot.js';
 
-/** A shard to write. */
-export interface WriteShard {
-  readonly slot: number;
+/** What stays the same from one checkpoint to the next; sent again when the ranks change. */
+export interface ShardLayout {
   readonly directory: string;
   readonly shard: number;
   readonly shards: number;
   readonly header: Uint8Array;
-  /** Where the data behind the header lies in this process: addresses and bytes. To be copied before the step writes there again. */
-  readonly sources: readonly { readonly address: number; readonly bytes: number }[];
-  /** What the step changes before that: small, and sent along. */
-  readonly state: Float32Array;
-  /** Who copies, see COPY. */
-  readonly control: Int32Array;
-  /** The copy, where the step made it. */
-  readonly fallback: SharedArrayBuffer;
-  readonly manifest: Omit<Manifest, 'shards'>;
+  /** What follows the header, where it lies in this process. */
+  readonly pieces: readonly Piece[];
+  /** For each copy under way: what the pieces are (PIECE), and those that the step has saved. */
+  readonly slots: readonly { readonly words: Int32Array; readonly saved: Uint8Array }[];
+  readonly manifest: Omit<Manifest, 'shards' | 'step' | 'optimizer'> & {
+    readonly optimizer: Omit<Manifest['optimizer'], 'steps'>;
+  };
   /** Checkpoints that are kept. */
   readonly keep: number;
   /** How long the first rank waits for the shards of the others, ms. */
   readonly commitTimeoutMs: number;
 }
 
-/** Whether all ranks write the checkpoint of this slot. */
-export interface WriteDecision {
+/** A shard to write: to be copied before the step writes its memory again. */
+export interface WriteShard {
   readonly slot: number;
-  readonly write: boolean;
+  readonly step: number;
+  readonly optimizerSteps: number;
+  /** What the step changes before that: small, and sent along. */
+  readonly state: Float32Array;
+}
+
+/** This rank has no room for the checkpoint of this step. */
+export interface LeftOut {
+  readonly leftOut: number;
 }
 
 export interface ShardWritten {
   readonly slot: number;
   readonly step: number;
-  /** The first rank: the checkpoint is whole. */
-  readonly committed: boolean;
+  /** The first rank tells of all: the checkpoint is whole, or was left unfinished because a rank had no room for it or is gone. */
+  readonly outcome: 'own shard' | 'whole' | 'left out';
   readonly error?: string;
   readonly ms: number;
 }
 
-function writeDurably(path: string, chunks: readonly Uint8Array[]): void {
+/** After each piece the thread rests this long: on a machine whose cores all compute, nobody is held up for more than a piece. */
+const REST_MS = 0.5;
+const never = new Int32Array(new SharedArrayBuffer(4));
+
+/** Writes the file whole or not at all. Returns its sha256. */
+function writeDurably(path: string, chunks: readonly Uint8Array[]): string {
   const temporary = `${path}.tmp`;
+  const hash = createHash('sha256');
   const fd = openSync(temporary, 'w', 0o644);
   try {
-    for (const chunk of chunks) for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at);
+    for (const chunk of chunks) {
+      hash.update(chunk);
+      for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at);
+      Atomics.wait(never, 0, 0, REST_MS);
+    }
     fsyncSync(fd);
   } finally {
     closeSync(fd);
   }
   renameSync(temporary, path);
+  return hash.digest('hex');
 }
 
 function syncFolder(path: string): void {
@@ -81,67 +97,73 @@ function syncFolder(path: string): void {
   }
 }
 
-/** Buffers of the copies, one a slot. */
-const copies: Uint8Array[] = [];
+let current: ShardLayout | undefined;
+/** Memory of the copies, one a slot. */
+let copies: Uint8Array[] = [];
+let queue = Promise.resolve();
 
-/** Copies unless the step does, and tells. Undefined: the step does. */
-function copy({ slot, sources, state, control }: WriteShard): Uint8Array | undefined {
-  if (Atomics.compareExchange(control, 0, COPY.open, COPY.byThread) !== COPY.open) return undefined;
-  const bytes = sources.reduce((sum, source) => sum + source.bytes, state.byteLength);
-  if (copies[slot]?.length !== bytes) copies[slot] = new Uint8Array(bytes);
-  const to = copies[slot];
-  const addon = loadAddon();
-  const command = new Float64Array(addon.command());
-  let at = addon.addressOf(to.buffer as ArrayBuffer);
-  for (const source of sources) {
-    command[0] = at;
-    command[1] = source.address;
-    command[2] = source.bytes;
-    if (source.bytes > 0) addon.copy();
-    at += source.bytes;
-  }
-  Atomics.store(control, 0, COPY.copied);
-  Atomics.notify(control, 0);
-  to.set(new Uint8Array(state.buffer, state.byteOffset, state.byteLength), bytes - state.byteLength);
-  return to;
+/** Copies what the step has not saved. Returns the shard's data, in order. */
+function copy({ pieces, slots }: ShardLayout, { slot, state }: WriteShard): Uint8Array[] {
+  const { words, saved } = slots[slot];
+  const own = copies[slot];
+  const data = pieces.map(({ address, bytes, at }, i) => {
+    if (Atomics.compareExchange(words, i, PIECE.open, PIECE.taken) === PIECE.open) copyBytes(address, addressOf(own) + at, bytes);
+    const isOwn = Atomics.compareExchange(words, i, PIECE.taken, PIECE.copied) === PIECE.taken;
+    return (isOwn ? own : saved).subarray(at, at + bytes);
+  });
+  return [...data, new Uint8Array(state.buffer, state.byteOffset, state.byteLength)];
 }
 
-/** The copy that the step makes or has made. */
-function copyOfStep({ control, fallback }: WriteShard): Uint8Array {
-  while (Atomics.load(control, 0) === COPY.byStep) Atomics.wait(control, 0, COPY.byStep);
-  return new Uint8Array(fallback);
-}
-
-async function write(task: WriteShard, data: Uint8Array): Promise<boolean> {
-  const { directory, shard, shards, header, manifest } = task;
-  const partial = join(directory, `${stepFolder(manifest.step)}.partial`);
+function partialFolder({ directory }: ShardLayout, step: number): string {
+  const partial = join(directory, `${stepFolder(step)}.partial`);
   mkdirSync(partial, { recursive: true });
-  const file = shardFile(shard, shards);
-  const sha256 = createHash('sha256').update(header).update(data).digest('hex');
-  writeDurably(join(partial, file), [header, data]);
-  const entry: ShardEntry = { file, bytes: header.length + data.length, sha256 };
-  writeFileSync(join(partial, `${file}.sum.tmp`), JSON.stringify(entry));
-  renameSync(join(partial, `${file}.sum.tmp`), join(partial, `${file}.sum`));
-  return shard === 0 && commit(task, partial);
+  return partial;
 }
 
-async function commit({ directory, shards, manifest, keep, commitTimeoutMs }: WriteShard, partial: string): Promise<boolean> {
+/** What a rank says of its shard, beside it: its sum, or that there is none. */
+function sayOf(layout: ShardLayout, partial: string, said: ShardEntry | undefined): void {
+  const path = join(partial, `${shardFile(layout.shard, layout.shards)}.sum`);
+  writeFileSync(`${path}.tmp`, JSON.stringify(said ?? null));
+  renameSync(`${path}.tmp`, path);
+}
+
+async function write(layout: ShardLayout, task: WriteShard, data: readonly Uint8Array[]): Promise<ShardWritten['outcome']> {
+  const { shard, shards, header } = layout;
+  const partial = partialFolder(layout, task.step);
+  const file = shardFile(shard, shards);
+  const sha256 = writeDurably(join(partial, file), [header, ...data]);
+  const bytes = data.reduce((sum, chunk) => sum + chunk.length, header.length);
+  sayOf(layout, partial, { file, bytes, sha256 });
+  if (shard > 0) return 'own shard';
+  return (await commit(layout, task, partial)) ? 'whole' : 'left out';
+}
+
+async function commit(layout: ShardLayout, { step, optimizerSteps }: WriteShard, partial: string): Promise<boolean> {
+  const { directory, shards, keep, commitTimeoutMs } = layout;
   const sums = Array.from({ length: shards }, (_, shard) => join(partial, `${shardFile(shard, shards)}.sum`));
   const deadline = performance.now() + commitTimeoutMs;
   while (!sums.every((path) => existsSync(path))) {
-    // A rank was lost, or was too busy for this one: the next checkpoint takes its place.
-    if (performance.now() > deadline) return false;
+    // A rank was lost: the next checkpoint takes the place of this one.
+    if (layout !== current || performance.now() > deadline) return false;
     await pause(5);
   }
-  const entries = sums.map((path) => JSON.parse(readFileSync(path, 'utf8')) as ShardEntry);
-  writeDurably(join(partial, MANIFEST), [Buffer.from(encodeManifest({ ...manifest, shards: entries }))]);
+  const entries = sums.map((path) => JSON.parse(readFileSync(path, 'utf8')) as ShardEntry | null);
+  const whole = entries.filter((entry) => entry !== null);
+  if (whole.length < shards) return false;
+  const manifest = {
+    ...layout.manifest,
+    step,
+    optimizer: { ...layout.manifest.optimizer, steps: optimizerSteps },
+    shards: whole,
+  };
+  writeDurably(join(partial, MANIFEST), [Buffer.from(encodeManifest(manifest))]);
   for (const path of sums) rmSync(path);
   syncFolder(partial);
-  const whole = join(directory, stepFolder(manifest.step));
-  rmSync(whole, { recursive: true, force: true });
-  renameSync(partial, whole);
+  const folder = join(directory, stepFolder(step));
+  rmSync(folder, { recursive: true, force: true });
+  renameSync(partial, folder);
   syncFolder(directory);
-  prune(directory, manifest.step, keep);
+  prune(directory, step, keep);
   return true;
 }
 
@@ -156,24 +178,30 @@ function prune(directory: string, step: number, keep: number): void {
   }
 }
 
-/** Copied, and not decided on yet. */
-const held: { readonly task: WriteShard; readonly copied: Uint8Array | undefined }[] = [];
-let queue = Promise.resolve();
-
-async function decided({ slot, write: wanted }: WriteDecision): Promise<void> {
-  const { task, copied } = held[slot];
+async function written(layout: ShardLayout, task: WriteShard, data: readonly Uint8Array[]): Promise<void> {
   const began = performance.now();
-  const said = { slot, step: task.manifest.step };
+  const { slot, step } = task;
+  let said: Omit<ShardWritten, 'ms'>;
   try {
-    const committed = wanted && (await write(task, copied ?? copyOfStep(task)));
-    parentPort?.postMessage({ ...said, committed, ms: performance.now() - began } satisfies ShardWritten);
+    said = { slot, step, outcome: await write(layout, task, data) };
   } catch (error) {
-    const answer = { ...said, committed: false, error: (error as Error).message, ms: performance.now() - began };
-    parentPort?.postMessage(answer satisfies ShardWritten);
+    said = { slot, step, outcome: 'own shard', error: (error as Error).message };
   }
+  parentPort?.postMessage({ ...said, ms: performance.now() - began } satisfies ShardWritten);
 }
 
-parentPort?.on('message', (message: WriteShard | WriteDecision) => {
-  if ('write' in message) queue = queue.then(() => decided(message));
-  else held[message.slot] = { task: message, copied: copy(message) };
+parentPort?.on('message', (message: ShardLayout | WriteShard | LeftOut) => {
+  if ('pieces' in message) {
+    current = message;
+    // Touched now, so that no copy has to wait for pages.
+    copies = message.slots.map(({ saved }) => new Uint8Array(saved.fill(0).length).fill(0));
+    return;
+  }
+  const layout = current as ShardLayout;
+  if ('leftOut' in message) {
+    queue = queue.then(() => sayOf(layout, partialFolder(layout, message.leftOut), undefined)).catch(() => {});
+    return;
+  }
+  const data = copy(layout, message);
+  queue = queue.then(() => written(layout, message, data));
 });

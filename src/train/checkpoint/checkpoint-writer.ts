@@ -8,10 +8,10 @@ import { Worker } from 'node:worker_threads';
 import { addressOf } from '../../nn/kernels.js';
 import { nowMs } from '../clock.js';
 import type { Distributed } from '../distribute.js';
-import type { ShardWritten, WriteDecision, WriteShard } from './checkpoint-thread.js';
-import { COPY } from './copy.js';
+import type { LeftOut, ShardLayout, ShardWritten, WriteShard } from './checkpoint-thread.js';
 import { partOf } from './layout.js';
 import { safetensorsHeader, type Tensor } from './safetensors.js';
+import { cutPieces, PIECE } from './snapshot.js';
 
 export interface CheckpointOptions {
   /** Where checkpoints lie; the same for all ranks, on a file system that they share. Made when it is not there. */
@@ -28,19 +28,16 @@ export interface CheckpointOptions {
   readonly commitTimeoutMs?: number;
 }
 
-/** What a rank says when it is asked whether it has room; the sum tells whether all have, and an unanswered question is no yes. */
-const FREE = 2;
-const BUSY = 1;
 /** Copies under way at once. */
 const SLOTS = 2;
 
 export class CheckpointWriter {
   readonly #options: CheckpointOptions;
   readonly #thread: Worker;
-  readonly #buffers: (SharedArrayBuffer | undefined)[] = Array.from({ length: SLOTS }, () => undefined);
-  readonly #controls = Array.from({ length: SLOTS }, () => new Int32Array(new SharedArrayBuffer(4)));
   readonly #busy: boolean[] = Array.from({ length: SLOTS }, () => false);
-  readonly #undecided: ({ readonly answered: Promise<void>; readonly decide: () => void } | undefined)[] = [];
+  #layout: ShardLayout | undefined;
+  /** The pieces as this thread sees them. */
+  #sources: readonly { readonly bytes: Uint8Array; readonly place: number }[] = [];
   #begun = 0;
   #committed = -1;
   #skipped = 0;
@@ -66,123 +63,104 @@ export class CheckpointWriter {
     return stepsDone % this.#options.everySteps === 0;
   }
 
+  /** Lays out memory for the copies: at the start, and when the ranks have changed, so that no step has to. */
+  prepare(training: Distributed): void {
+    const { rank, size } = training;
+    if (this.#layout?.shard === rank && this.#layout.shards === size) return;
+    this.#layout = this.#layOut(training);
+    this.#thread.postMessage(this.#layout);
+  }
+
   /**
-   * Hands this rank's share to the thread. All ranks call it after the same step. They write it only when all have room for it, for half of a checkpoint is none;
-   * that is asked in the background and known before the next update. @throws RankLost.
+   * Hands this rank's share to the thread. All ranks call it after the same step. Half of a checkpoint is none: a rank that has no room for it says so on the disk, and
+   * the first one leaves it unfinished.
    */
   async begin(training: Distributed): Promise<void> {
     const began = nowMs();
-    if (this.#options.whenBusy === 'wait') {
-      while (!this.#busy.includes(false)) {
-        // The one before may wait for its word, which the next update would give.
-        await this.#settle();
-        if (!this.#busy.includes(false)) await once(this.#thread, 'message');
-      }
-    }
+    if (this.#options.whenBusy === 'wait') while (!this.#busy.includes(false)) await once(this.#thread, 'message');
+    this.prepare(training);
+    const { model, optimizer, rank, stepsDone } = training;
     const slot = this.#busy.indexOf(false);
-    const asked = training.size;
-    const answers = Int32Array.of(slot < 0 ? BUSY : FREE);
-    const answered = asked === 1 ? Promise.resolve() : training.communicator.allreduce(answers, 'sum').catch(() => {});
-    if (!training.synchronous) await answered;
     if (slot < 0) {
       this.#skipped++;
+      this.#thread.postMessage({ leftOut: stepsDone } satisfies LeftOut);
       return;
     }
-    const { model, optimizer, rank, size, stepsDone } = training;
+    const { words, saved } = (this.#layout as ShardLayout).slots[slot];
+    words.fill(PIECE.open);
+    // Untrained state changes with the next forward, parameters and moments with the next update.
+    const state = rank === 0 ? model.state.slice() : new Float32Array(0);
+    const task: WriteShard = { slot, step: stepsDone, optimizerSteps: optimizer.steps, state };
+    this.#busy[slot] = true;
+    this.#begun++;
+    this.#thread.ref();
+    this.#thread.postMessage(task);
+    const sources = this.#sources;
+    training.beforeNextUpdate(() => {
+      const at = nowMs();
+      for (const [i, { bytes, place }] of sources.entries()) {
+        if (Atomics.load(words, i) === PIECE.copied) continue;
+        saved.set(bytes, place);
+        Atomics.store(words, i, PIECE.saved);
+      }
+      this.#stallMs += nowMs() - at;
+    });
+    this.#stallMs += nowMs() - began;
+  }
+
+  /** What stays the same as long as the ranks do. */
+  #layOut({ model, optimizer, rank, size }: Distributed): ShardLayout {
     const slice = (name: string, all: Float32Array): Tensor => {
       const data = all.subarray(...partOf(all.length, rank, size));
       return { name, shape: [data.length], data };
     };
-    const tensors = [slice('parameters', model.parameters), slice('optimizer', optimizer.state)];
-    if (rank === 0) tensors.push({ name: 'state', shape: [model.state.length], data: model.state });
-    const header = safetensorsHeader(tensors, { format: 'verbena checkpoint', shard: `${rank} of ${size}` });
-    const bytes = tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
-    let fallback = this.#buffers[slot];
-    if (fallback?.byteLength !== bytes) fallback = this.#buffers[slot] = new SharedArrayBuffer(bytes);
-    const control = this.#controls[slot];
-    Atomics.store(control, 0, COPY.open);
-    // Parameters and moments stay as they are until the next update; untrained state changes with the next forward.
-    const moving = tensors.slice(0, 2).map(({ data }) => data as Float32Array);
-    const sources = moving.map((data) => ({ address: addressOf(data), bytes: data.byteLength }));
-    const state = rank === 0 ? model.state.slice() : new Float32Array(0);
+    const moving = [slice('parameters', model.parameters), slice('optimizer', optimizer.state)];
+    const state = rank === 0 ? [{ name: 'state', shape: [model.state.length], data: model.state }] : [];
+    const pieces = cutPieces(moving.map(({ data }) => ({ address: addressOf(data), bytes: data.byteLength })));
+    const views = moving.map(({ data }) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    this.#sources = pieces.map(({ at, bytes }) => {
+      const [view, from] = at < views[0].length ? [views[0], at] : [views[1], at - views[0].length];
+      return { bytes: view.subarray(from, from + bytes), place: at };
+    });
+    const bytes = moving.reduce((sum, { data }) => sum + data.byteLength, 0);
     const { directory, keep = 3, settings = {}, commitTimeoutMs = 30_000 } = this.#options;
-    const manifest = {
-      format: 1 as const,
-      step: stepsDone,
-      optimizer: { kind: optimizer.kind, steps: optimizer.steps, floats: optimizer.state.length },
-      parameters: model.parameters.length,
-      state: model.state.length,
-      settings,
-    };
-    const task: WriteShard = {
-      slot,
+    return {
       directory,
       shard: rank,
       shards: size,
-      header,
-      sources,
-      state,
-      control,
-      fallback,
-      manifest,
+      header: safetensorsHeader([...moving, ...state], { format: 'verbena checkpoint', shard: `${rank} of ${size}` }),
+      pieces,
+      slots: Array.from({ length: SLOTS }, () => ({
+        words: new Int32Array(new SharedArrayBuffer(4 * pieces.length)),
+        saved: new Uint8Array(new SharedArrayBuffer(bytes)),
+      })),
+      manifest: {
+        format: 1,
+        optimizer: { kind: optimizer.kind, floats: optimizer.state.length },
+        parameters: model.parameters.length,
+        state: model.state.length,
+        settings,
+      },
       keep,
       commitTimeoutMs,
     };
-    this.#busy[slot] = true;
-    this.#thread.ref();
-    this.#thread.postMessage(task);
-    let told = false;
-    const decide = () => {
-      if (told) return;
-      told = true;
-      const at = nowMs();
-      this.#finishCopy(control, fallback, [...moving, state]);
-      // Left as it was, the question was never answered: a rank is gone.
-      const write = answers[0] === FREE * asked;
-      if (write) this.#begun++;
-      else this.#skipped++;
-      this.#thread.postMessage({ slot, write } satisfies WriteDecision);
-      this.#stallMs += nowMs() - at;
-    };
-    this.#undecided[slot] = { answered, decide };
-    training.beforeNextUpdate(decide);
-    this.#stallMs += nowMs() - began;
   }
 
-  /** Decides on what no update has decided on. */
-  async #settle(): Promise<void> {
-    for (const one of this.#undecided) {
-      await one?.answered;
-      one?.decide();
-    }
-  }
-
-  /** The step is about to write: the copy must be made by now. */
-  #finishCopy(control: Int32Array, fallback: SharedArrayBuffer, parts: readonly Float32Array[]): void {
-    if (Atomics.compareExchange(control, 0, COPY.open, COPY.byStep) === COPY.open) {
-      // The thread is busy with the one before.
-      let at = 0;
-      for (const part of parts) {
-        new Float32Array(fallback, at, part.length).set(part);
-        at += part.byteLength;
-      }
-      Atomics.store(control, 0, COPY.copiedByStep);
-      Atomics.notify(control, 0);
-    }
-    while (Atomics.load(control, 0) === COPY.byThread) Atomics.wait(control, 0, COPY.byThread);
-  }
-
-  #written({ slot, step, committed, error, ms }: ShardWritten): void {
+  #written({ slot, step, outcome, error, ms }: ShardWritten): void {
     this.#busy[slot] = false;
-    this.#undecided[slot] = undefined;
     if (!this.#busy.includes(true)) this.#thread.unref();
     this.#writeMs += ms;
-    if (committed) this.#committed = step;
+    if (outcome === 'whole') this.#committed = step;
+    if (outcome === 'left out') {
+      this.#begun--;
+      this.#skipped++;
+    }
     if (error !== undefined) this.#failure = error;
   }
 
   /** How it went: the stall is what steps paid. */
   get totals(): {
+    /** Checkpoints that this rank wrote its share of; those that others had no room for do not count where the first rank is asked. */
     readonly begun: number;
     readonly skipped: number;
     /** Step of the last whole checkpoint, as the first rank knows it; -1: none. */
@@ -198,7 +176,6 @@ export class CheckpointWriter {
 
   /** Waits until everything that was begun is written. */
   async flush(): Promise<void> {
-    await this.#settle();
     while (this.#busy.includes(true)) await once(this.#thread, 'message');
   }
 

@@ -2,7 +2,7 @@
  * Reads checkpoints: the newest whole one, whatever number of ranks wrote it. One that is torn or was changed is passed over, and said.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Model, Optimizer } from '../../nn/index.js';
 import { decodeManifest, MANIFEST, type Manifest, partOf, stepFolder, stepOf } from './layout.js';
@@ -31,7 +31,7 @@ export interface Restored {
 
 /**
  * Puts the newest good checkpoint into model and optimizer. Undefined: there is none, and nothing was changed. One rank is enough: `distribute`
- * gives its state to the others. @throws Error when a good checkpoint belongs to another model, optimizer or run.
+ * gives its state to the others. What a run left unfinished there is removed, so that the one to come does not finish it. @throws Error when a good checkpoint belongs to another model, optimizer or run.
  */
 export function restoreCheckpoint(
   directory: string,
@@ -39,6 +39,8 @@ export function restoreCheckpoint(
   optimizer: Optimizer,
   options: RestoreOptions = {},
 ): Restored | undefined {
+  const unfinished = existsSync(directory) ? readdirSync(directory).filter((name) => name.endsWith('.partial')) : [];
+  for (const name of unfinished) rmSync(join(directory, name), { recursive: true, force: true });
   for (const step of listCheckpoints(directory)) {
     const folder = join(directory, stepFolder(step));
     let read: { manifest: Manifest; shards: ReadonlyMap<string, Tensor>[] };
