@@ -1,10 +1,13 @@
 /**
- * Arrow IPC files (and streams) as columns or rows. A partition is a file; the batches of large files are spread over several partitions. Columns of numbers without
- * nulls are used as they lie in the file's bytes; nothing is copied.
+ * Arrow IPC files as columns or rows, batch by batch. The batches of a file are spread over several partitions; a stream without a footer is one. Columns of numbers
+ * without nulls are used as they lie in the file's bytes.
  */
 
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { type RecordBatch, type Table, tableFromIPC } from 'apache-arrow';
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { getSystemErrorName } from 'node:util';
+import { type Schema as ArrowSchema, type RecordBatch, RecordBatchReader } from 'apache-arrow';
+import { loadAddon } from '../../native/load.js';
 import { ColumnBatch, concatBatches } from '../columns/batch.js';
 import { type ColumnArray, type Schema, type Type, typeOf } from '../columns/schema.js';
 import { DatasetError } from '../errors.js';
@@ -12,39 +15,98 @@ import { PlanNode } from '../plan/node.js';
 import type { Batch } from '../plan/task.js';
 import { inputFiles } from './files.js';
 
-/** A file that was parsed last: partitions of one file follow one another. */
-let last: { path: string; stamp: string; table: Table } | undefined;
+function unreadable(path: string, cause: unknown): DatasetError {
+  if (DatasetError.is(cause)) return cause;
+  return new DatasetError('DATASET_INPUT', `the Arrow file ${path} cannot be read: ${(cause as Error).message}`, { cause });
+}
 
-function readArrow(path: string): Table {
+/** The schema, of which nothing else of the file is read. */
+function readSchema(path: string): ArrowSchema {
   try {
     const fd = openSync(path, 'r');
     try {
-      const { size, mtimeMs } = fstatSync(fd);
-      const stamp = `${size}:${mtimeMs}`;
-      if (last?.path === path && last.stamp === stamp) return last.table;
-      const bytes = new Uint8Array(size);
-      for (let done = 0; done < size; ) {
-        const n = readSync(fd, bytes, done, Math.min(1 << 30, size - done), done);
-        if (n === 0) break;
-        done += n;
-      }
-      const table = tableFromIPC(bytes);
-      last = { path, stamp, table };
-      return table;
+      const { map, view, unmap } = loadAddon();
+      const { size } = fstatSync(fd);
+      const mapped = size === 0 ? 0 : map(fd, 0, size, 0);
+      if (typeof mapped === 'number') throw new Error(size === 0 ? 'it is empty' : getSystemErrorName(-mapped));
+      const bytes = new Uint8Array(view(mapped[0], 0, size));
+      unmap(mapped[0]); // when the view goes
+      const { schema } = RecordBatchReader.from(bytes).open();
+      if (!schema) throw new Error('it has no schema');
+      return schema;
     } finally {
       closeSync(fd);
     }
   } catch (error) {
-    throw new DatasetError('DATASET_INPUT', `the Arrow file ${path} cannot be read: ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw unreadable(path, error);
   }
 }
 
-/** The schema of the numeric columns of a table. @throws DATASET_SCHEMA with the columns that are not. */
-function schemaOf(table: Table, path: string, wanted: readonly string[] | undefined): Schema {
+/** How many batches a file has; undefined for a stream, which does not say. */
+async function countBatches(path: string): Promise<number | undefined> {
+  try {
+    const file = await open(path);
+    try {
+      const reader = await RecordBatchReader.from(file);
+      await reader.open();
+      return reader.isFile() ? reader.numRecordBatches : undefined;
+    } finally {
+      await file.close().catch(() => {}); // the reader may have closed it
+    }
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+/** A part of a file: its batches from one number to another; all of a stream. */
+interface Part {
+  readonly path: string;
+  readonly from: number;
+  readonly to: number | undefined;
+}
+
+async function partsOf(paths: string | readonly string[], wanted: number): Promise<Part[]> {
+  const files = inputFiles(paths);
+  const each = Math.max(1, Math.ceil(wanted / files.length));
+  const parts: Part[] = [];
+  for (const { path } of files) {
+    const batches = await countBatches(path);
+    const count = Math.max(1, Math.min(each, batches ?? 1));
+    for (let i = 0; i < count; i++) {
+      const [from, to] = [i, i + 1].map((k) => Math.floor((k * (batches ?? 0)) / count));
+      parts.push({ path, from, to: batches === undefined ? undefined : to });
+    }
+  }
+  return parts;
+}
+
+async function* batchesOf({ path, from, to }: Part): AsyncGenerator<RecordBatch> {
+  try {
+    const file = await open(path);
+    try {
+      const reader = await RecordBatchReader.from(file);
+      await reader.open();
+      if (to === undefined || !reader.isFile()) {
+        for await (const batch of reader) yield batch;
+        return;
+      }
+      for (let b = from; b < to; b++) {
+        const batch = await reader.readRecordBatch(b);
+        if (!batch) throw new Error(`batch ${b} is not there`);
+        yield batch;
+      }
+    } finally {
+      await file.close().catch(() => {}); // the reader may have closed it
+    }
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+/** The schema of the numeric columns of a file. @throws DATASET_SCHEMA with the columns that are not. */
+function schemaOf({ fields, names }: ArrowSchema, path: string, wanted: readonly string[] | undefined): Schema {
   const out: [string, Type][] = [];
-  for (const { name, type } of table.schema.fields) {
+  for (const { name, type } of fields) {
     if (wanted && !wanted.includes(name)) continue;
     const found = ARROW_TYPES[String(type)];
     if (!found) {
@@ -56,8 +118,7 @@ function schemaOf(table: Table, path: string, wanted: readonly string[] | undefi
     out.push([name, found]);
   }
   const missing = wanted?.find((name) => !out.some(([one]) => one === name));
-  if (missing)
-    throw new DatasetError('DATASET_SCHEMA', `${path} has no column ${missing}: it has ${table.schema.names.join(', ')}`);
+  if (missing) throw new DatasetError('DATASET_SCHEMA', `${path} has no column ${missing}: it has ${names.join(', ')}`);
   return Object.fromEntries(out);
 }
 
@@ -94,53 +155,44 @@ export interface ArrowOptions {
   readonly partitions?: number;
 }
 
-/** A part of a file: its batches from one number to another. */
-interface Part {
-  readonly path: string;
-  readonly from: number;
-  readonly to: number;
-}
-
-function partsOf(paths: string | readonly string[], wanted: number): Part[] {
-  const files = inputFiles(paths);
-  const each = Math.max(1, Math.ceil(wanted / files.length));
-  return files.flatMap(({ path }) => {
-    const { length } = readArrow(path).batches;
-    const parts = Math.max(1, Math.min(each, length));
-    return Array.from({ length: parts }, (_, i) => ({
-      path,
-      from: Math.floor((i * length) / parts),
-      to: Math.floor(((i + 1) * length) / parts),
-    }));
-  });
-}
-
 export function arrowColumnsNode(paths: string | readonly string[], options: ArrowOptions): { node: PlanNode; schema: Schema } {
   const [first] = inputFiles(paths);
-  const schema = schemaOf(readArrow(first.path), first.path, options.columns);
+  const schema = schemaOf(readSchema(first.path), first.path, options.columns);
   let parts: Part[] = [];
   const node = new PlanNode({
     name: 'arrow',
     words: String(paths),
     dependencies: [],
-    partitions: ({ size }) => {
-      parts = partsOf(paths, options.partitions ?? size);
+    partitions: async ({ size }) => {
+      parts = await partsOf(paths, options.partitions ?? size);
       return parts.length;
     },
     async *compute(partition, task): AsyncIterable<Batch> {
-      const { path, from, to } = parts[partition];
+      const { path } = parts[partition];
       task.position = path;
-      const table = readArrow(path);
-      const found = schemaOf(table, path, Object.keys(schema));
+      const found = schemaOf(readSchema(path), path, Object.keys(schema));
       const other = Object.keys(schema).find((name) => found[name] !== schema[name]);
       if (other)
         throw new DatasetError(
           'DATASET_SCHEMA',
           `column ${other} is ${found[other]} in ${path} and ${schema[other]} in ${first.path}`,
         );
-      // One batch for the whole part: grouping and joining have less to merge.
-      const batches = table.batches.slice(from, to).map((batch) => columnsOf(batch, schema, path));
-      if (batches.length > 0) yield concatBatches(schema, batches);
+      // Large batches: grouping and joining have less to merge.
+      const most = task.services.memory.limit / 8;
+      let together: ColumnBatch[] = [];
+      let bytes = 0;
+      for await (const one of batchesOf(parts[partition])) {
+        const batch = columnsOf(one, schema, path);
+        if (together.length > 0 && bytes + batch.byteLength > most) {
+          yield concatBatches(schema, together);
+          together = [];
+          bytes = 0;
+        }
+        together.push(batch);
+        bytes += batch.byteLength;
+        await task.breathe();
+      }
+      if (together.length > 0) yield concatBatches(schema, together);
     },
   });
   return { node, schema };
@@ -152,15 +204,14 @@ export function arrowRowsNode(paths: string | readonly string[], options: ArrowO
     name: 'arrowRows',
     words: String(paths),
     dependencies: [],
-    partitions: ({ defaultPartitions }) => {
-      parts = partsOf(paths, options.partitions ?? defaultPartitions);
+    partitions: async ({ defaultPartitions }) => {
+      parts = await partsOf(paths, options.partitions ?? defaultPartitions);
       return parts.length;
     },
     async *compute(partition, task) {
-      const { path, from, to } = parts[partition];
-      const { batches } = readArrow(path);
-      for (let b = from; b < to; b++) {
-        const batch = batches[b];
+      const { path } = parts[partition];
+      let b = parts[partition].from;
+      for await (const batch of batchesOf(parts[partition])) {
         const names = options.columns ?? batch.schema.names.map(String);
         const vectors = names.map((name) => batch.getChild(name));
         const missing = vectors.indexOf(null);
@@ -176,6 +227,7 @@ export function arrowRowsNode(paths: string | readonly string[], options: ArrowO
           yield rows;
           await task.breathe();
         }
+        b++;
       }
     },
   });

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tableFromArrays, tableToIPC } from 'apache-arrow';
 import { count, max, mean, min, type Session, sum } from '../../../src/dataset/index.js';
 import { errorOf, say } from './say.js';
 
@@ -62,6 +63,20 @@ export async function columnsScenario(data: Session, [folder]: readonly string[]
     await data.arrow(join(folder, 'arrow')).sum('value'),
     value.reduce((a, b) => a + b),
   );
+
+  const stream = join(folder, 'stream.arrow');
+  if (data.isDriver)
+    writeFileSync(stream, tableToIPC(tableFromArrays({ a: Int32Array.of(1, 2, 3), b: ['x', 'y', 'x'] }), 'stream'));
+  await data.world.barrier();
+  assert.equal(await data.arrow(stream, { columns: ['a'] }).sum('a'), 6, 'a stream has no footer');
+  assert.deepEqual(
+    (await data.arrowRows<{ b: string }>(stream).collect()).map(({ b }) => b),
+    ['x', 'y', 'x'],
+  );
+  if (data.isDriver) writeFileSync(join(folder, 'broken.arrow'), 'ARROW1\0\0 and then nothing of the kind');
+  await data.world.barrier();
+  const broken = await errorOf(async () => data.arrow(join(folder, 'broken.arrow')).count());
+  assert.equal(broken.code, 'DATASET_INPUT', broken.message);
 
   // Schemas that do not fit.
   const wrong = await errorOf(async () =>

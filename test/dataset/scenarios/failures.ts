@@ -1,7 +1,7 @@
 /** What users run into: functions that throw, inputs that are not there, plans that differ, slow tasks. */
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Session } from '../../../src/dataset/index.js';
 import { errorOf, say } from './say.js';
@@ -38,6 +38,29 @@ export async function failuresScenario(data: Session, [folder]: readonly string[
       .collect(),
   );
   assert.match(combined.message, /given to reduceByKey .*no combining today/s);
+
+  const acted = await errorOf(() =>
+    data.textFile(path).forEach((line) => {
+      if (line === 'broken') throw new RangeError('not this one');
+    }),
+  );
+  assert.match(acted.message, /given to forEach at .*failures\.(ts|js):\d+.* byte \d+: 'broken'\nRangeError: not this one/s);
+  const unsortable = await errorOf(() =>
+    data
+      .textFile(path)
+      .sortBy((line) => {
+        if (line === 'broken') throw new Error('no key');
+        return line;
+      })
+      .count(),
+  );
+  assert.match(unsortable.message, /given to sortBy .*'broken'\nError: no key/s);
+  const odd = await errorOf(() => data.parallelize([{ a: 1 }, { a: 2, b: 3 }], 1).saveAsCsv(join(folder, 'odd')));
+  assert.equal(odd.code, 'DATASET_SCHEMA');
+  assert.match(odd.message, /a field b/);
+  assert.deepEqual(readdirSync(join(folder, 'odd')), [], 'nothing is left');
+  const notNumbers = await errorOf(() => data.csv(path, { header: false, columns: ['n'], types: { n: 'number' } }).count());
+  assert.match(notNumbers.message, /has no number as n: broken/);
 
   const missing = await errorOf(() => data.textFile(join(folder, 'nowhere.txt')).count());
   assert.equal(missing.code, 'DATASET_INPUT');
