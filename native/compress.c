@@ -3,11 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel-table.h"
+#include "apply.h"
 #include "simd.h"
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
 
 /* A product that is rounded before it is added has the same bits on a CPU with fused multiply-add as on one without. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -43,7 +40,7 @@ WIDEST static void next_of_sum(float *restrict y, const float *restrict x, float
   }
 }
 
-static void sum_block(float *y, size_t n, const double *sources, const double *factors, size_t count, size_t from) {
+void sum_block(float *y, size_t n, const double *sources, const double *factors, size_t count, size_t from) {
   if (count == 0) memset(y, 0, n * sizeof *y);
   for (size_t s = 0; s < count; s++) {
     const float *x = (const float *)(uintptr_t)sources[s] + from;
@@ -57,47 +54,6 @@ void weighted_sum(float *y, size_t n, const double *sources, const double *facto
   for (size_t from = 0; from < n; from += BLOCK) {
     sum_block(y + from, n - from < BLOCK ? n - from : BLOCK, sources, factors, count, from);
   }
-}
-
-/* ---- updates of a server ---- */
-
-enum { LINE = 16, APPLIED = 16 * LINE };
-
-/* Whole lines are not read before they are overwritten. The fence is the caller's. */
-static void deliver(float *to, const float *from, size_t n) {
-#if defined(__x86_64__)
-  const size_t before = (-(uintptr_t)to & 63) / sizeof *to, head = before < n ? before : n;
-  memcpy(to, from, head * sizeof *to);
-  size_t i = head;
-  for (; i + LINE <= n; i += LINE) {
-    for (size_t j = 0; j < LINE; j += 4) _mm_stream_ps(to + i + j, _mm_loadu_ps(from + i + j));
-  }
-  to += i;
-  from += i;
-  n -= i;
-#endif
-  memcpy(to, from, n * sizeof *to);
-}
-
-int apply(const application *a) {
-  double call[KERNEL_NUMBERS];
-  memcpy(call, a->update, sizeof call);
-  double *pointer = call + 1 + a->first;
-  const size_t n = (size_t)pointer[a->pointers];
-  /* Blocks are whole vectors, so that the bits are those of one call for all. */
-  for (size_t from = 0; from < n; from += APPLIED) {
-    const size_t length = n - from < APPLIED ? n - from : APPLIED;
-    for (size_t p = 0; p < a->pointers; p++) pointer[p] = a->update[1 + a->first + p] + (double)(from * sizeof(float));
-    pointer[a->pointers] = (double)length;
-    const float *parameters = (const float *)(uintptr_t)pointer[0];
-    if (a->count > 0) sum_block((float *)(uintptr_t)pointer[1], length, a->sources, a->factors, a->count, from);
-    if (kernel_call(call) != 0) return 1;
-    for (size_t t = 0; t < a->delivered; t++) deliver((float *)(uintptr_t)a->targets[t] + from, parameters, length);
-  }
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-  return 0;
 }
 
 /* ---- 16 bits ---- */

@@ -36,22 +36,8 @@ int compress_call(double *call);
 
 /* y = sum of factors[i] * x[i], in the order of i */
 void weighted_sum(float *y, size_t n, const double *sources, const double *factors, size_t count);
-
-/*
- * One update of a shard, block by block, so that it is in the nearest cache all the time: the sources are added up to the gradient (no sources: it is there), the optimizer
- * steps, and the new parameters go to the targets, past the caches, since their readers are other cores.
- *
- * `update` is a call of kernel-table.h whose arguments from `first` on are the addresses of parameters, gradient and state, and after `pointers` of them the length.
- */
-typedef struct {
-  const double *update;
-  size_t first, pointers;
-  const double *sources, *factors; /* addresses, as long as the parameters */
-  size_t count;
-  const double *targets;
-  size_t delivered;
-} application;
-int apply(const application *a);
+/* The same from element `from` of the sources on, for few enough numbers to stay in the cache. */
+void sum_block(float *y, size_t n, const double *sources, const double *factors, size_t count, size_t from);
 
 /* IEEE binary16 and bfloat16, to nearest, ties to even. Decoding overwrites y, or adds to it. */
 void f16_encode(float *x, uint16_t *out, size_t n);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apply.h"
 #include "check.h"
 #include "kernel-table.h"
 
@@ -126,7 +127,7 @@ static void applies(size_t n, size_t offset) {
 }
 
 int main(void) {
-  const size_t lots[] = {0, 1, 17, 255, 256, 257, 1000, 20011};
+  const size_t lots[] = {0, 1, 17, 255, 256, 257, 1000, 20011, 300001};
   for (size_t i = 0; i < sizeof lots / sizeof *lots; i++) {
     for (size_t offset = 0; offset < 20; offset += 3) applies(lots[i], offset);
   }

@@ -301,9 +301,9 @@ export class ParameterClient {
   async #failOver(place: Place): Promise<void> {
     const { index } = place.cut;
     const from = place.server;
-    const next = this.#options.plan.guardians[index];
+    const next = (index + 1) % this.#endpoints.length;
     const lost = (how: string, cause?: Error) => new ShardLost(index, this.#endpoints[from].peer, how, cause);
-    if (next === undefined) throw lost('there was no replica');
+    if (!this.#options.plan.replicate) throw lost('there was no replica');
     if (from === next || this.#endpoints[next].state !== 'ready') throw lost('so is the other that had it');
     place.server = next;
     try {

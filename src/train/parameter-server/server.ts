@@ -27,8 +27,8 @@ export interface GroupPlan {
   readonly floats: number;
   readonly ranges: readonly ParameterRange[];
   readonly cuts: readonly ShardCut[];
-  /** The server that keeps the replica of each shard; empty: there are none. */
-  readonly guardians: readonly number[];
+  /** Keep a replica of each shard at the next server. */
+  readonly replicate: boolean;
   /** Provider of the servers' devices, as `openDevice` takes it. */
   readonly device: string;
 }
@@ -125,12 +125,11 @@ export class ParameterServer {
     return { ...this.#counters };
   }
 
-  /** Makes the replica of the own shard at its guardian. All servers call it; `addresses` are theirs. */
+  /** Makes the replica of the own shard at the next server. All servers call it; `addresses` are theirs. */
   async connect(addresses: readonly Uint8Array[]): Promise<void> {
-    const { guardians } = this.#plan;
-    if (guardians.length === 0) return;
+    if (!this.#plan.replicate) return;
     const held = this.#held.get(this.index) as Held;
-    const endpoint = this.#worker.connect(addresses[guardians[this.index]]);
+    const endpoint = this.#worker.connect(addresses[(this.index + 1) % addresses.length]);
     await endpoint.ready({ timeoutMs: PATIENCE_MS });
     const key = new Promise<Uint8Array>((resolve) => this.#replicaKeys.set(this.index, resolve));
     await endpoint.am(HANDLER.toServer, header(KIND.replicate, this.index), new Uint8Array(0));
