@@ -52,11 +52,20 @@ export interface ForwardOptions {
   step?: number;
   /** Sums an array over all ranks in place, for sync batch norm; see Pass.reduce. Default: this process alone. */
   reduce?: (values: Float64Array) => void;
+  /** Asked after each layer; true gives the pass up: `forward` throws PassAbandoned. Default: never. */
+  isLate?: () => boolean;
+}
+
+/** A pass was given up between two layers. What backward has left in the gradients is good for nothing. */
+export class PassAbandoned extends Error {
+  override readonly name = 'PassAbandoned';
 }
 
 export interface BackwardOptions {
   /** Add to the gradients instead of replacing them. Default: false. */
   accumulate?: boolean;
+  /** As in forward. */
+  isLate?: () => boolean;
   /** Called as soon as elements `from` up to, not including, `to` of the gradients are final; ranges come from the end to the start. */
   onGradient?: (from: number, to: number) => void;
 }
@@ -162,7 +171,7 @@ export class Model {
    * until backward has run. Throws a RangeError when the batch is larger than maxBatch or the input is shorter than the batch.
    */
   forward(input: Float32Array | Int32Array, batch: number, options: ForwardOptions = {}): Float32Array {
-    const { training = false, samples = this.#positions, step = 0, reduce } = options;
+    const { training = false, samples = this.#positions, step = 0, reduce, isLate } = options;
     checkInteger('batch', batch, 1);
     if (batch > this.maxBatch) throw new RangeError(`a batch of ${batch} is larger than maxBatch ${this.maxBatch}`);
     const wanted = batch * sizeOf(this.inputShape);
@@ -176,7 +185,10 @@ export class Model {
     for (let i = 0; i < batch; i++) this.#samples[i] = samples[i];
     this.#input = input;
     let at: Address = addressOf(input);
-    for (const { layer } of this.#layers) at = layer.forward(at, pass);
+    for (const { layer } of this.#layers) {
+      at = layer.forward(at, pass);
+      if (isLate?.()) throw new PassAbandoned('forward came too late');
+    }
     return this.#copyOut(at, this.#output, batch * sizeOf(this.outputShape));
   }
 
@@ -185,7 +197,7 @@ export class Model {
    * gradient of the input when the model was made with `inputGradient`.
    */
   backward(gradient: Float32Array, options: BackwardOptions = {}): Float32Array | undefined {
-    const { accumulate = false, onGradient } = options;
+    const { accumulate = false, onGradient, isLate } = options;
     const pass = this.#pass;
     if (this.#input === undefined) throw new Error('backward needs a forward before it');
     const wanted = pass.batch * sizeOf(this.outputShape);
@@ -198,6 +210,7 @@ export class Model {
       at = layer.backward(at, pass);
       if (to > from) onGradient?.(from, to);
       if (at === 0) break;
+      if (isLate?.()) throw new PassAbandoned('backward came too late');
     }
     if (this.#inputGradient === undefined) return undefined;
     return this.#copyOut(at, this.#inputGradient, pass.batch * sizeOf(this.inputShape));

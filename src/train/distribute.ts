@@ -18,7 +18,7 @@ import { availableParallelism } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CollectiveError, Communicator } from '../collectives/index.js';
 import type { World } from '../launch/index.js';
-import { clipByGlobalNorm, type Loss, type Model, type Optimizer, sizeOf } from '../nn/index.js';
+import { clipByGlobalNorm, type Loss, type Model, type Optimizer, PassAbandoned, sizeOf } from '../nn/index.js';
 import type { Device } from '../verbs/index.js';
 import { allReduceExchange } from './all-reduce-exchange.js';
 import { type BucketPlan, planBuckets, type ReadyRange } from './buckets.js';
@@ -52,8 +52,9 @@ export interface DistributeOptions {
   /** Steps that are in the parameters already, of a checkpoint; given by any rank, the others follow. At least 0. Default 0. */
   readonly stepsDone?: number;
   /**
-   * A rank that is not through with its micro-batches so many ms after its step began leaves out the rest, all but the first one. The mean is then over the
-   * samples that are in. Needs `accumulate`, whose micro-batches are the grain. Default: no deadline.
+   * A rank that is not through with its samples so many ms after its step began leaves out what is not computed, between two layers: the micro-batches (`accumulate`) that
+   * are not begun or are in the middle, so all of its samples where there is but one. The others do not wait for more than a layer, and the mean is over the samples
+   * that came. When none came, nothing is updated. Takes overlap; not with batch norm over all ranks. Above 0. Default: no deadline.
    */
   readonly deadlineMs?: number;
   /** The world behind a communicator; known by itself when `distribute` gets a world. */
@@ -137,8 +138,10 @@ export async function distribute(
     throw new RangeError('reproducible mode has an exchange and micro-batches of its own: leave out exchange and accumulate');
   if (options.stepsDone !== undefined && (!Number.isSafeInteger(options.stepsDone) || options.stepsDone < 0))
     throw new RangeError(`stepsDone must be an integer of at least 0, not ${options.stepsDone}`);
-  if (options.deadlineMs !== undefined && (!(options.deadlineMs > 0) || accumulate < 2))
-    throw new RangeError('deadlineMs must be above 0, and needs accumulate of at least 2: micro-batches are what is left out');
+  if (options.deadlineMs !== undefined && (!(options.deadlineMs > 0) || shards !== undefined))
+    throw new RangeError('deadlineMs must be above 0, and leaves out samples, which reproducible mode cannot');
+  if (options.deadlineMs !== undefined && model.state.length > 0 && communicator.size > 1)
+    throw new RangeError('batch norm meets the other ranks in every layer: a deadline cannot leave a rank out there');
   const training = new Distributed(model, optimizer, world, options);
   await training.adopt(communicator);
   return training;
@@ -363,19 +366,27 @@ export class Distributed {
     }
     const scale = exchange.weighting === 'global' ? 1 / globalCount : 1 / count;
     const pieces = Math.min(count, Math.max(this.#options.accumulate ?? 1, Math.ceil(count / this.model.maxBatch)));
-    const deadline = nowMs() + (this.#options.deadlineMs ?? Number.POSITIVE_INFINITY);
     let next = 0;
-    for (let piece = 0; piece < pieces; piece++) {
-      if (piece > 0 && nowMs() > deadline) break;
+    const beginFrom = (start: number) => {
+      for (; next < buckets.length && buckets[next].from >= start; next++) exchange.begin(buckets[next]);
+    };
+    const { deadlineMs } = this.#options;
+    const deadline = nowMs() + (deadlineMs ?? 0);
+    const isLate = deadlineMs === undefined ? undefined : () => nowMs() > deadline;
+    for (let piece = 0; piece < pieces && !isLate?.(); piece++) {
       const from = Math.floor((count * piece) / pieces);
       const to = Math.floor((count * (piece + 1)) / pieces);
-      const last = piece === pieces - 1;
-      const onGradient = (start: number) => {
-        for (; next < buckets.length && buckets[next].from >= start; next++) exchange.begin(buckets[next]);
-      };
-      this.#samples(input, from, to, scale, passed, { accumulate: piece > 0, ...(last ? { onGradient } : {}) });
+      // What may be given up goes nowhere before it is whole.
+      const onGradient = piece === pieces - 1 && isLate === undefined ? beginFrom : undefined;
+      try {
+        this.#samples(input, from, to, scale, passed, { accumulate: piece > 0, onGradient, isLate });
+      } catch (error) {
+        if (!(error instanceof PassAbandoned)) throw error;
+        break;
+      }
     }
-    for (; next < buckets.length; next++) exchange.begin(buckets[next]);
+    if (passed.samples === 0) this.model.gradients.fill(0);
+    beginFrom(0);
     return passed;
   }
 
@@ -400,7 +411,7 @@ export class Distributed {
     to: number,
     scale: number,
     passed: Passed,
-    options: { accumulate?: boolean; onGradient?: (from: number) => void },
+    options: { accumulate?: boolean; onGradient?: (from: number) => void; isLate?: () => boolean },
   ): void {
     const { model } = this;
     const batch = to - from;
@@ -412,13 +423,16 @@ export class Distributed {
       step: this.#stepsDone,
       ...(input.samples === undefined ? {} : { samples: input.samples.subarray(from, to) }),
       ...(this.#needsSums ? { reduce: this.#sum } : {}),
+      isLate: options.isLate,
     });
     const { lossSum, correct } = input.loss(outputs, from, to, this.#outputGradient, scale);
     passed.forwardMs += nowMs() - begin;
+    const { accumulate = false, onGradient, isLate } = options;
+    // A micro-batch that is half in the sum cannot be taken out again: only the first may still be given up.
+    model.backward(this.#outputGradient, { accumulate, onGradient, isLate: accumulate ? undefined : isLate });
     passed.lossSum += lossSum;
     passed.correct += correct;
     passed.samples += batch;
-    model.backward(this.#outputGradient, options);
   }
 
   readonly #sum = (values: Float64Array) => this.communicator.allreduceSync(values, 'sum');
@@ -439,6 +453,7 @@ export class Distributed {
     this.#counted[0] = samples;
     this.communicator.allreduceSync(this.#counted, 'sum');
     const [came] = this.#counted;
+    if (came === 0) return { updated: 'nothing', samples: 0 };
     if (came < input.globalCount) scaleBy(this.model.gradients, input.globalCount / came);
     return { updated: 'gradients', samples: came };
   }

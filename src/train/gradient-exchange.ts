@@ -42,9 +42,9 @@ export interface StepStart {
 export interface StepExchanged {
   /**
    * What is new. 'gradients': `gradients` hold the gradient to apply, and the loop steps the optimizer. 'parameters': `parameters` hold the result of the
-   * step already; the loop must not.
+   * step already; the loop must not. 'nothing': no rank came before the deadline.
    */
-  readonly updated: 'gradients' | 'parameters';
+  readonly updated: 'gradients' | 'parameters' | 'nothing';
   /** Samples whose gradients are in the update. Fewer than all when late ones were dropped; undefined when nobody knows (asynchronous modes). */
   readonly samples: number | undefined;
 }

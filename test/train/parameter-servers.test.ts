@@ -1,60 +1,16 @@
 /** Parameter servers among processes: what they compute, exactly once, also when one of them is killed. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { weightedSum } from '../../src/train/compression/kernels.js';
-import type { ServerCounters } from '../../src/train/parameter-server/server.js';
-import { makeOptimizer, type ServerOptimizer } from '../../src/train/parameter-server/server-optimizer.js';
-import { type RankResult, type RanksOptions, runRanks } from '../collectives/ranks.js';
-import { bowl, initial, type Job, RATE, rangesOf, weightOf } from './scenarios/bowl.js';
+import type { ServerOptimizer } from '../../src/train/parameter-server/server-optimizer.js';
+import { type RanksOptions, runRanks } from '../collectives/ranks.js';
+import { initial, type Job } from './scenarios/bowl.js';
+import type { ServerTraining } from './scenarios/server-training.js';
+import { alone, ended, killServer, parametersOf, play, serversOf } from './server-rounds.js';
 
 const SEED = Number(process.env['VERBENA_SEED'] ?? Math.floor(Math.random() * 1e6));
-
-/** What one process computes: the mean of all workers' gradients in every step. */
-function alone({ floats, steps, workers }: Job, description: ServerOptimizer): Float32Array {
-  const parameters = initial(floats);
-  const gradients = new Float32Array(floats);
-  const optimizer = makeOptimizer(description, { parameters, gradients, ranges: rangesOf(floats) });
-  const each = workers.map(() => new Float32Array(floats));
-  const total = workers.reduce((sum, _, w) => sum + weightOf(w), 0);
-  for (let step = 0; step < steps; step++) {
-    for (const [w, own] of each.entries()) bowl(parameters, own, w, step);
-    weightedSum(
-      gradients,
-      each,
-      each.map((_, w) => weightOf(w) / total),
-    );
-    optimizer.step(RATE);
-  }
-  return parameters;
-}
-
-function play(size: number, job: Job, options: RanksOptions = {}): Promise<RankResult[]> {
-  return runRanks('../../train/scenarios/parameter-servers', size, {
-    ...options,
-    watchdogMs: 60_000,
-    env: () => ({ JOB: JSON.stringify(job) }),
-  });
-}
-
-function ended(results: readonly RankResult[], except: readonly number[] = []): void {
-  for (const { rank, end, stderr } of results) {
-    if (!except.includes(rank)) assert.equal(end, 0, `rank ${rank} ended with ${end} (seed ${SEED}): ${stderr}`);
-  }
-}
-
-/** What the workers ended with. */
-function parametersOf(results: readonly RankResult[], job: Job): Float32Array[] {
-  return job.workers.flatMap((rank) => {
-    const said = results[rank].said.find((line) => 'parameters' in line);
-    return said === undefined ? [] : [Float32Array.from(said['parameters'] as number[])];
-  });
-}
-
-function serversOf(results: readonly RankResult[], except: readonly number[] = []): ServerCounters[] {
-  return results
-    .filter(({ rank }) => !except.includes(rank))
-    .flatMap(({ said }) => said.flatMap((line) => (line['server'] ? [line['server'] as ServerCounters] : [])));
-}
 
 describe('parameter servers', () => {
   const OPTIMIZERS: ServerOptimizer[] = [{ kind: 'adam', weightDecay: 0.01 }, { kind: 'sgd', momentum: 0.9 }, { kind: 'lamb' }];
@@ -68,7 +24,7 @@ describe('parameter servers', () => {
     it(`sync, ${optimizer.kind}, servers [${servers}], workers [${workers}]: the bits of one process`, async () => {
       const job: Job = { floats: 1001, steps: 12, servers, workers, settings: { mode: 'sync', optimizer } };
       const results = await play(size, job);
-      ended(results);
+      ended(results, [], SEED);
       const expected = alone(job, optimizer);
       const all = parametersOf(results, job);
       assert.equal(all.length, workers.length);
@@ -94,7 +50,7 @@ describe('parameter servers', () => {
       settings: { mode: 'async', optimizer },
     };
     const results = await play(3, job);
-    ended(results);
+    ended(results, [], SEED);
     for (const parameters of parametersOf(results, job)) {
       // 40 times each of 1, 2, 3, times 1/8, in any order: whole eighths, so exact but for the cosine they began with.
       const moved = initial(500).map((value, i) => value - parameters[i]);
@@ -116,7 +72,7 @@ describe('parameter servers', () => {
         settings: { mode: 'ssp', staleness },
       };
       const results = await play(2, job);
-      ended(results);
+      ended(results, [], SEED);
       assert.equal(results[1].said.find((line) => 'tooFar' in line)?.['tooFar'], false);
       const [first, second] = parametersOf(results, job);
       assert.deepEqual(first, second);
@@ -125,56 +81,62 @@ describe('parameter servers', () => {
 
   for (const mode of ['sync', 'async'] as const) {
     it(`${mode}: a server is killed in the middle; the replica goes on and nothing is applied twice`, async (test) => {
-      const optimizer: ServerOptimizer = mode === 'sync' ? { kind: 'adam' } : { kind: 'sgd' };
-      const at = 3 + (SEED % 20);
-      const job: Job = {
-        floats: 20_000,
-        steps: 30,
-        servers: [0, 1],
-        workers: [2, 3],
-        settings: { mode, optimizer },
-        constant: mode === 'async',
-        tellSteps: true,
-      };
-      const killedAt = SEED % 2;
-      let longestMs = 0;
-      let results: RankResult[] = [];
       // On a busy machine the kill may come after the last step: then it says nothing, and is tried again.
-      for (let attempt = 0; attempt < 4 && results[killedAt]?.end !== 'SIGKILL'; attempt++) {
-        let last = 0;
-        longestMs = 0;
-        results = await play(4, job, {
-          heard: (rank, line, ranks) => {
-            if (rank !== 2 || !('step' in line)) return;
-            const now = performance.now();
-            if (last > 0) longestMs = Math.max(longestMs, now - last);
-            last = now;
-            if (line['step'] === at) ranks[killedAt].kill('SIGKILL');
-          },
-        });
+      for (let attempt = 0; attempt < 4; attempt++) {
+        const { killed, longestMs } = await killServer(SEED + attempt, mode);
+        test.diagnostic(`seed ${SEED + attempt}: the longest step took ${longestMs.toFixed(0)} ms`);
+        if (killed) return;
       }
-      ended(results, [killedAt]);
-      assert.equal(results[killedAt].end, 'SIGKILL');
-      const all = parametersOf(results, job);
-      assert.equal(all.length, 2);
-      if (mode === 'sync') {
-        const expected = alone(job, optimizer);
-        for (const parameters of all) assert.deepEqual(parameters, expected, `seed ${SEED}`);
-      } else {
-        for (const parameters of all) {
-          const moved = initial(job.floats).map((value, i) => value - parameters[i]);
-          const worst = moved.reduce((most, one) => Math.max(most, Math.abs(one - (30 * 3) / 8)), 0);
-          assert.ok(worst < 1e-3, `${worst} away, seed ${SEED}`);
-        }
-      }
-      assert.equal(
-        serversOf(results, [killedAt]).reduce((sum, one) => sum + one.takenOver, 0),
-        1,
-      );
-      test.diagnostic(`the longest step took ${longestMs.toFixed(0)} ms`);
-      assert.ok(longestMs < 5000, `the longest step took ${longestMs} ms`);
+      assert.fail('no kill came in time');
     });
   }
+
+  it('a server is killed and there is no replica: the step ends with ShardLost, and from the checkpoint the run ends with its bits', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'verbena-servers-'));
+    const run = (job: ServerTraining, heard?: RanksOptions['heard']) =>
+      runRanks('../../train/scenarios/server-training', 2, {
+        heard,
+        env: () => ({ JOB: JSON.stringify(job), VERBENA_BLAS: 'own' }),
+      });
+    try {
+      const job = { servers: 1, steps: 30 };
+      const undisturbed = await run(job);
+      ended(undisturbed, [], SEED);
+      const at = 8 + (SEED % 18);
+      const interrupted = await run({ ...job, checkpoints: folder }, (rank, line, ranks) => {
+        if (rank === 1 && line['step'] === at) ranks[0].kill('SIGKILL');
+      });
+      assert.deepEqual([interrupted[0].end, interrupted[1].end], ['SIGKILL', 1], interrupted[1].stderr);
+      assert.match(interrupted[1].stderr, /shard 0 of the parameters is lost/, `seed ${SEED}`);
+      const resumed = await run({ ...job, checkpoints: folder });
+      ended(resumed, [], SEED);
+      const from = resumed[0].said[0]['restored'] as number;
+      assert.ok(from >= 5 && from <= at, `went on from step ${from}, seed ${SEED}`);
+      const lines = [...undisturbed, ...resumed].map(({ said }) => said.at(-1));
+      for (const line of lines) assert.deepEqual(line, lines[0], `seed ${SEED}`);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+
+  it('a rank that is worker and server is killed in a training: the others go on, with the moments of the servers', async () => {
+    const job: ServerTraining = { servers: 3, steps: 60 };
+    const at = 5 + (SEED % 30);
+    const results = await runRanks('../../train/scenarios/server-training', 3, {
+      env: () => ({ JOB: JSON.stringify(job), VERBENA_BLAS: 'own' }),
+      heard: (rank, line, ranks) => {
+        if (rank === 0 && line['step'] === at) ranks[1].kill('SIGKILL');
+      },
+    });
+    ended(results, [1], SEED);
+    const [first, second] = [results[0], results[2]].map(({ said }) => said.at(-1));
+    assert.deepEqual(first, second, `seed ${SEED}`);
+    assert.equal(first?.['adamSteps'], 60, `seed ${SEED}`);
+    assert.ok(
+      results[0].said.some(({ ranks }) => ranks === 2),
+      `seed ${SEED}`,
+    );
+  });
 
   it('a worker is killed: the others go on with the mean of those who are left', async () => {
     const job: Job = {
@@ -191,7 +153,7 @@ describe('parameter servers', () => {
         if (rank === 1 && line['step'] === 5) ranks[3].kill('SIGKILL');
       },
     });
-    ended(results, [3]);
+    ended(results, [3], SEED);
     const [first, second] = parametersOf(results, job);
     assert.deepEqual(first, second);
     // Far past the death only the two that live count: the result lies at the weighted mean of their places, to what is left after 25 steps.

@@ -10,7 +10,7 @@
 import type { Communicator } from '../../collectives/index.js';
 import type { Optimizer } from '../../nn/index.js';
 import type { Bucket, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged, StepStart } from '../gradient-exchange.js';
-import type { ParameterClient } from './client.js';
+import { type ParameterClient, ShardLost } from './client.js';
 import { ParameterServerGroup, type ServerSettings, shareAmong } from './group.js';
 import { stateFloats } from './server-optimizer.js';
 
@@ -101,10 +101,18 @@ class ParameterServerExchange implements GradientExchange {
     return { transferMs: pullMs, waitMs, bytes: 2 * pulledBytes };
   }
 
+  /** @throws ShardLost when moments are lost: then the run cannot go on from here. */
   async close(): Promise<void> {
-    // After a loss the next exchange begins with the moments that the servers have. One that cannot be reached any more is no reason not to close.
-    if (this.#unsettled) await this.#client.pullState(this.#optimizer).catch(() => undefined);
+    let lost: unknown;
+    // After a loss the next exchange begins with the moments that the servers have.
+    if (this.#unsettled && this.#optimizer.state.length > 0) {
+      this.#unsettled = false;
+      await this.#client.pullState(this.#optimizer).catch((error: unknown) => {
+        lost = error;
+      });
+    }
     await this.#group.close(CLOSE_MS);
+    if (lost instanceof ShardLost) throw lost;
   }
 
   async #orOwnFailure<T>(work: Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-/** Steps with a deadline that the last rank misses; tells which samples were in each step. */
+/** Steps with a deadline that the last rank misses, in micro-batches as VERBENA_ACCUMULATE says; tells which samples were in each step. */
 
 import { Communicator } from '../../../src/collectives/index.js';
 import { Sgd, softmaxCrossEntropy } from '../../../src/nn/index.js';
@@ -15,7 +15,8 @@ asRank(async ({ rank, size, exchange }) => {
   const communicator = await Communicator.create({ rank, size, exchange });
   const data = bars(200, 11);
   const model = smallModel('plain', OWN, arenaMemory(device));
-  const options = { device, accumulate: 4, deadlineMs: 100 };
+  const accumulate = Number(process.env['VERBENA_ACCUMULATE']);
+  const options = { device, accumulate, deadlineMs: 100 };
   const training = await distribute(model, new Sgd(model), communicator, options);
   const inputs = new Float32Array(OWN * 64);
   const labels = new Int32Array(OWN);
@@ -28,7 +29,7 @@ asRank(async ({ rank, size, exchange }) => {
       globalCount: OWN * size,
       learningRate: 0.1,
       inputs(from, to) {
-        const until = performance.now() + (rank === size - 1 ? 60 : 0);
+        const until = performance.now() + (rank === size - 1 ? 240 / accumulate : 0);
         while (performance.now() < until);
         data.read(samples.subarray(from, to), inputs, labels);
         return inputs;

@@ -111,6 +111,7 @@ function taskOf({ options }: BenchContext, ranks: number): Omit<TrainingTask, 'r
     mode: 'allreduce',
     compress: undefined,
     accumulate: 1,
+    deadlineMs: undefined,
     balance: options.cut === 'speed',
     bucketBytes: undefined,
     shards: undefined,

@@ -157,6 +157,7 @@ async function measure(
     mode: 'allreduce' as const,
     compress: undefined,
     accumulate: 1,
+    deadlineMs: undefined,
     balance: false,
     bucketBytes: options['bucket-size'],
     shards: undefined,

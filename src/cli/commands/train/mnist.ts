@@ -61,6 +61,12 @@ const OPTIONS = {
   mode: { type: 'choice', choices: MODES, default: 'allreduce', summary: 'how gradients become one update' },
   compress: { type: 'string', summary: 'how gradients are compressed; default: not at all', value: 'HOW' },
   accumulate: { type: 'integer', default: 1, min: 1, max: 64, summary: 'micro-batches of a step', value: 'K' },
+  deadline: {
+    type: 'number',
+    min: 1,
+    summary: 'samples that a rank has not computed so many ms after a step began are left out',
+    value: 'MS',
+  },
   cut: {
     type: 'choice',
     choices: ['speed', 'even'],
@@ -231,6 +237,7 @@ export const mnist = defineCommand({
       mode: mode as Mode,
       compress: options.compress,
       accumulate: options.accumulate,
+      deadlineMs: options.deadline,
       balance: options.cut === 'speed' && shards === undefined,
       bucketBytes: options['bucket-size'],
       shards,

@@ -64,6 +64,7 @@ async function train(task: TrainingTask): Promise<void> {
     device,
     ...(world === undefined ? {} : { world }),
     accumulate: task.accumulate,
+    deadlineMs: task.deadlineMs,
     stepsDone: restored?.step ?? 0,
     ...(exchange === undefined ? {} : { exchange }),
     ...(task.bucketBytes === undefined ? {} : { bucketBytes: task.bucketBytes }),

@@ -28,6 +28,8 @@ export interface TrainingTask {
   readonly mode: Mode;
   readonly compress: string | undefined;
   readonly accumulate: number;
+  /** Samples that come later are left out, ms; undefined: none. */
+  readonly deadlineMs: number | undefined;
   /** Faster ranks get more samples. */
   readonly balance: boolean;
   readonly bucketBytes: number | undefined;
