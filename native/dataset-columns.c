@@ -406,9 +406,11 @@ int columns_order(const void *keys, column_type type, size_t n, int descending, 
   pair *a = take(bytes);
   if (!a) return ENOMEM;
   pair *b = a + n;
+  const int is_float = type == COLUMN_F32 || type == COLUMN_F64;
   uint64_t any = 0, all = ~0ull;
   for (size_t i = 0; i < n; i++) {
-    const uint64_t k = descending ? ~ordered(keys, type, i) : ordered(keys, type, i);
+    uint64_t k = ordered(keys, type, i);
+    if (descending && !(is_float && k == UINT64_MAX)) k = ~k; /* what is no number is last all the same */
     a[i] = (pair){k, (uint32_t)i};
     any |= k;
     all &= k;

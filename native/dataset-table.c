@@ -90,7 +90,7 @@ int dataset_call(double *call) {
     case DATASET_WORDS_ADD_TEXT:
       return words_add_text(AT(0), AT(1), SIZE(2));
     case DATASET_WORDS_ADD_ENTRIES:
-      return words_add_entries(AT(0), AT(1), SIZE(2));
+      return words_add_entries(AT(0), AT(1), SIZE(2), SIZE(3), SIZE(4));
     case DATASET_WORDS_COUNT:
       a[0] = (double)words_count(AT(0));
       return 0;

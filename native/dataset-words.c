@@ -129,7 +129,9 @@ int words_add_text(words *w, const uint8_t *text, size_t length) {
 
 static inline size_t entry_bytes(uint32_t length) { return 16 + (((size_t)length + 7) & ~(size_t)7); }
 
-int words_add_entries(words *w, const uint8_t *entries, size_t length) {
+static inline size_t part_of(uint64_t hash, size_t parts) { return (size_t)((hash >> 32) * parts >> 32); }
+
+int words_add_entries(words *w, const uint8_t *entries, size_t length, size_t parts, size_t part) {
   size_t at = 0;
   while (at < length) {
     uint32_t size;
@@ -138,14 +140,13 @@ int words_add_entries(words *w, const uint8_t *entries, size_t length) {
     memcpy(&size, entries + at, 4);
     memcpy(&count, entries + at + 8, 8);
     if (entry_bytes(size) > length - at) return EBADMSG;
-    int error = add(w, entries + at + 16, size, count);
+    const uint8_t *text = entries + at + 16;
+    int error = parts > 1 && part_of(hash_of(text, size), parts) != part ? 0 : add(w, text, size, count);
     if (error) return error;
     at += entry_bytes(size);
   }
   return 0;
 }
-
-static inline size_t part_of(uint64_t hash, size_t parts) { return (size_t)((hash >> 32) * parts >> 32); }
 
 void words_sizes(const words *w, size_t parts, double *sizes) {
   for (size_t p = 0; p < parts; p++) sizes[p] = 0;

@@ -76,7 +76,7 @@ size_t columns_aggregate(const void *keys, column_type type, size_t n, aggregate
 size_t columns_join(const void *left, size_t n, const void *right, size_t m, column_type type, uint32_t *out_left, uint32_t *out_right,
                     size_t room);
 
-/* Row numbers in ascending (or descending) order of the column, stable. Returns 0 or ENOMEM. */
+/* Row numbers in ascending (or descending) order of the column, stable; NaN is last. Returns 0 or ENOMEM. */
 int columns_order(const void *keys, column_type type, size_t n, int descending, uint32_t *order);
 void columns_gather(const void *in, size_t width, const uint32_t *rows, size_t n, void *out);
 
@@ -87,8 +87,8 @@ typedef struct words words;
 words *words_open(void);
 /* Adds the words of a text: what lies between bytes up to 0x20. Returns 0 or ENOMEM. */
 int words_add_text(words *w, const uint8_t *text, size_t length);
-/* Adds entries as words_write makes them. Returns 0, ENOMEM, or EBADMSG for what is none. */
-int words_add_entries(words *w, const uint8_t *entries, size_t length);
+/* Adds those entries of words_write that belong to one of `parts` parts of the hash. Returns 0, ENOMEM, or EBADMSG for what is none. */
+int words_add_entries(words *w, const uint8_t *entries, size_t length, size_t parts, size_t part);
 size_t words_count(const words *w);
 /* Bytes of the entries of each of `parts` (at most 65536) parts of the hash. */
 void words_sizes(const words *w, size_t parts, double *sizes);

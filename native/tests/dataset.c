@@ -232,6 +232,8 @@ static void orders_columns(void) {
   }
   CHECK(columns_order(f64, COLUMN_F64, n, 0, order) == 0);
   for (size_t i = 1; i < n; i++) CHECK(f64[order[i - 1]] <= f64[order[i]] || isnan(f64[order[i]]));
+  CHECK(columns_order(f64, COLUMN_F64, n, 1, order) == 0);
+  for (size_t i = 1; i < n; i++) CHECK(f64[order[i - 1]] >= f64[order[i]] || isnan(f64[order[i]]));
   free(f64), free(i32), free(order), free(picked);
 }
 
@@ -245,9 +247,10 @@ static void counts_words(void) {
   uint8_t *out = malloc((size_t)(sizes[0] + sizes[1] + sizes[2]));
   CHECK(out && words_write(w, 3, out) == 0);
   const size_t total = (size_t)(sizes[0] + sizes[1] + sizes[2]);
-  CHECK(words_add_entries(merged, out, total) == 0 && words_add_entries(merged, out, total) == 0);
+  for (size_t part = 0; part < 5; part++) CHECK(words_add_entries(merged, out, total, 5, part) == 0);
   CHECK(words_count(merged) == 6);
-  CHECK(words_add_entries(merged, out, total - 1) == EBADMSG && words_add_entries(merged, out, 8) == EBADMSG);
+  CHECK(words_add_entries(merged, out, total, 1, 0) == 0 && words_count(merged) == 6);
+  CHECK(words_add_entries(merged, out, total - 1, 1, 0) == EBADMSG && words_add_entries(merged, out, 8, 1, 0) == EBADMSG);
   for (uint32_t i = 0; i < 20000; i++) {
     char name[16];
     snprintf(name, sizeof name, "w%u", i % 9000);

@@ -25,9 +25,10 @@ class WordTable {
     if (bytes.length > 0) await run(KERNEL.wordsAddText, this.#handle, addressOf(bytes), bytes.length, bytes);
   }
 
-  async addEntries(bytes: Uint8Array): Promise<void> {
+  /** Adds the words of one of so many parts of the hash. */
+  async addEntries(bytes: Uint8Array, parts: number, part: number): Promise<void> {
     try {
-      if (bytes.length > 0) await run(KERNEL.wordsAddEntries, this.#handle, addressOf(bytes), bytes.length, bytes);
+      if (bytes.length > 0) await run(KERNEL.wordsAddEntries, this.#handle, addressOf(bytes), bytes.length, parts, part, bytes);
     } catch (error) {
       throw new DatasetError('DATASET_CORRUPT', `a block of words is none: ${(error as Error).message}`);
     }
@@ -111,8 +112,9 @@ export function countWordsNode(
     name: 'textFile',
     words: String(paths),
     dependencies: [],
-    partitions: ({ defaultPartitions }) => {
-      splits = splitFiles(inputFiles(paths), options.partitions ?? defaultPartitions, options.splitBytes ?? LARGEST_SPLIT);
+    partitions: ({ defaultPartitions, memoryBytes }) => {
+      const largest = options.splitBytes ?? Math.min(LARGEST_SPLIT, memoryBytes / 16);
+      splits = splitFiles(inputFiles(paths), options.partitions ?? defaultPartitions, largest);
       return splits.length;
     },
     async *compute(partition) {
@@ -128,17 +130,25 @@ export function countWordsNode(
       return dependency.partitions;
     },
     async *compute(partition, task): AsyncIterable<Batch> {
-      const table = new WordTable();
-      try {
-        for await (const block of task.services.fetch(task, dependency, partition)) {
-          await table.addEntries(block.bytes);
-          block.release();
+      // What is too much for memory is counted in passes, each for a part of the words.
+      const passes = Math.max(1, Math.ceil((2 * task.services.sizeOf(dependency)) / task.services.memory.share));
+      const parts = passes > 1 ? dependency.partitions * passes : 1;
+      for (let pass = 0; pass < passes; pass++) {
+        const table = new WordTable();
+        try {
+          for await (const block of task.services.fetch(task, dependency, partition)) {
+            try {
+              await table.addEntries(block.bytes, parts, partition * passes + pass);
+            } finally {
+              block.release();
+            }
+          }
+          const out = new Uint8Array(table.sizes(1)[0]);
+          await table.write(1, out);
+          yield* entries(out);
+        } finally {
+          table.close();
         }
-        const out = new Uint8Array(table.sizes(1)[0]);
-        await table.write(1, out);
-        yield* entries(out);
-      } finally {
-        table.close();
       }
     },
   });

@@ -44,6 +44,9 @@ export async function columnsScenario(data: Session, [folder]: readonly string[]
 
   const sorted = await set.sortBy('value', { descending: true }).collect();
   assert.deepEqual(sorted.value, Float64Array.from(value).sort().reverse());
+  const some = Float64Array.of(3, Number.NaN, -1, Number.POSITIVE_INFINITY, 2);
+  const down = await data.columns({ some }).sortBy('some', { descending: true }).collect();
+  assert.deepEqual([...down.some], [Number.POSITIVE_INFINITY, 3, 2, -1, Number.NaN], 'what is no number comes last');
   const filtered = set
     .filter(({ value: values }, row) => values[row] > 990)
     .withColumn('twice', 'f64', ({ value: values }) => values.map((v) => v * 2));

@@ -33,6 +33,19 @@ export async function memoryScenario(data: Session, [folder]: readonly string[])
   assert.equal(counts.find(([key]) => key === 'hot')?.[1], n / 3);
   assert.ok(spilled.sort > 0 && spilled.group > 0, `both went to disk: ${JSON.stringify(spilled)}`);
 
+  // Words: more different ones than a table may hold are counted in passes.
+  const words = 250_000;
+  if (data.isDriver)
+    writeFileSync(join(folder, 'words'), Array.from({ length: 2 * words }, (_, i) => `word-${i % words}`).join(' '));
+  await data.world.barrier();
+  const counted = await data
+    .textFile(join(folder, 'words'))
+    .countWords(1)
+    .map(([, count]): [number, number] => [count, 1])
+    .reduceByKey((a, b) => a + b)
+    .collect();
+  assert.deepEqual(counted, [[2, words]]);
+
   // Records: 30 MB under a bound of 16 MiB a rank, in one partition, so that sorted pieces are merged from disk.
   const records = 300_000;
   if (data.isDriver) {
