@@ -7,9 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { jobTest } from '../launch/job.js';
+import { jobTest as launchTest, type Stage } from '../launch/job.js';
 import { chooseSeed } from '../processes/harness.js';
-import { ACTOR, runScenario } from './run-scenario.js';
+import { ACTOR, LIMIT_MS, runScenario } from './run-scenario.js';
+
+const jobTest = (name: string, body: (stage: Stage) => Promise<void>) => launchTest(name, body, LIMIT_MS);
 
 for (const shuffle of ['rdma', 'sort-tcp']) {
   jobTest(`every operator on rows gives what plain JavaScript gives (${shuffle})`, (stage) =>
@@ -53,8 +55,8 @@ const isRoot = process.getuid?.() === 0;
 );
 
 jobTest('when the driver is killed, the others end with an error that says so', async (stage) => {
-  const job = stage.verbena(['run', '-n', '3', '--keep-going', ACTOR, 'driver-death', '{}'], {}, 80_000);
-  const told = await job.hear<{ rank: number; code: string; message: string; again: string }>('told', 2, 60_000);
+  const job = stage.verbena(['run', '-n', '3', '--keep-going', ACTOR, 'driver-death', '{}'], {}, LIMIT_MS - 10_000);
+  const told = await job.hear<{ rank: number; code: string; message: string; again: string }>('told', 2, LIMIT_MS - 20_000);
   for (const { code, message, again } of told) {
     assert.equal(code, 'DATASET_LOST', message);
     assert.match(message, /rank 0, which hands out the tasks, is (lost|gone)/);

@@ -10,6 +10,9 @@ import type { Stage } from '../launch/job.js';
 
 export const ACTOR = fileURLToPath(new URL('scenarios/actor.js', import.meta.url));
 
+/** A hang is told from a busy machine by a wide margin. */
+export const LIMIT_MS = 240_000;
+
 export async function runScenario(
   stage: Stage,
   name: string,
@@ -20,7 +23,7 @@ export async function runScenario(
   const folder = mkdtempSync(join(tmpdir(), 'verbena-dataset-'));
   try {
     const words = ['run', '-n', String(ranks), '--keep-going', ACTOR, name, JSON.stringify(options), folder, ...args];
-    const job = stage.verbena(words, {}, 80_000);
+    const job = stage.verbena(words, {}, LIMIT_MS - 10_000);
     const { code, signal } = await job.ended;
     const [passed] = job.heard('passed');
     assert.ok(passed, `${name} did not pass: ended with ${code ?? signal}\n${job.stdout}${job.stderr}`);
