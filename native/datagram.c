@@ -34,7 +34,7 @@
 #define SOL_UDP 17
 #endif
 
-enum { MULTICAST_HOPS = 64, BTH_BYTES = 12, ICRC_BYTES = 4, RECEIVE_CONTROL_BYTES = 2 * CMSG_SPACE(sizeof(int)), MAX_JOINED_BYTES = 65000 };
+enum { ECN_CAPABLE = 2, MULTICAST_HOPS = 64, BTH_BYTES = 12, ICRC_BYTES = 4, RECEIVE_CONTROL_BYTES = 2 * CMSG_SPACE(sizeof(int)), MAX_JOINED_BYTES = 65000 };
 
 typedef union any_address {
   struct sockaddr any;
@@ -139,11 +139,13 @@ static int open_place(datagram *d, const any_address *own, any_address *at, sock
     if (set_int(p->fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) != 0) goto failed;
     if (set_int(p->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) != 0) goto failed;
     set_int(p->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+    set_int(p->fd, IPPROTO_IPV6, IPV6_TCLASS, ECN_CAPABLE);
     set_int(p->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)d->interface);
     set_int(p->fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, MULTICAST_HOPS);
   } else {
     if (set_int(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) != 0) goto failed;
     set_int(p->fd, IPPROTO_IP, IP_RECVTOS, 1);
+    set_int(p->fd, IPPROTO_IP, IP_TOS, ECN_CAPABLE);
     setsockopt(p->fd, IPPROTO_IP, IP_MULTICAST_IF, &own->v4.sin_addr, sizeof own->v4.sin_addr);
     set_int(p->fd, IPPROTO_IP, IP_MULTICAST_TTL, MULTICAST_HOPS);
   }

@@ -11,7 +11,7 @@
 
 #include "icrc.h"
 
-enum { KEPT = 1024, BATCH = 64, BTH_BYTES = 12, UDP_BYTES = 8, LONGEST_HEADERS = 60 + UDP_BYTES + BTH_BYTES };
+enum { QUEUE_BYTES = 32 << 20, KEPT = 4096, BATCH = 64, BTH_BYTES = 12, UDP_BYTES = 8, LONGEST_HEADERS = 60 + UDP_BYTES + BTH_BYTES };
 
 typedef struct identity {
   uint8_t source[4], bth[BTH_BYTES];
@@ -47,6 +47,9 @@ identities *identities_open(int raw_fd, const uint8_t *address, int port) {
     close(raw_fd);
     return NULL;
   }
+  /* A packet counts with all of its bytes, however few are kept. */
+  int bytes = QUEUE_BYTES;
+  if (setsockopt(raw_fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) setsockopt(raw_fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
   s->fd = raw_fd;
   s->port = port;
   memcpy(s->address, address, 4);
@@ -92,6 +95,8 @@ static int find(identities *s, const uint8_t *source, int port, const uint8_t *b
     is_known = 1;
     *icrc = icrc_of(0, source, s->address, port, s->port, one->identification, bytes, length);
     if (*icrc != found) continue;
+    /* It is not wanted again: a packet that is sent again has another one, and when that was lost here nothing is known. */
+    one->port = 0;
     s->last = (s->last + i) % KEPT;
     break;
   }

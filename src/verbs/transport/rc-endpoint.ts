@@ -8,18 +8,28 @@
  *
  * Answers go out before requests: the peer waits for them, and they are bounded by what it asked. One request may overtake a bare acknowledge:
  * a peer that plays ping-pong wants it first, and a network that takes several packets as one wants the short one last.
+ *
+ * Congestion: a switch marks packets while its queue is long (ECN). Who receives a marked packet sends a notification (CNP), at most one in 50 us; who
+ * receives that halves its window.
+ *
+ *     requester ──packets──> switch with a long queue ──marked──> endpoint there ──CNP──> requester.slowDown
  */
 
 import type { TransportCounters, TransportEndpoint, TransportHost } from './host.js';
 import type { TransportMemory } from './memory.js';
-import { Flag } from './opcode.js';
-import type { Packet } from './packet.js';
+import { Flag, OPCODE_CNP } from './opcode.js';
+import { encodeHeaders, Packet } from './packet.js';
 import { RcRequester, type RequesterOwner } from './rc-requester.js';
 import { RcResponder, type ResponderOwner } from './rc-responder.js';
 import type { RcSettings } from './rc-settings.js';
 import type { ReceiveQueue } from './receive-queue.js';
 import type { SendQueue } from './send-queue.js';
 import type { StateCopy } from './state-copy.js';
+
+/** Time between two congestion notifications of a connection at least. */
+const CNP_INTERVAL_NS = 50_000;
+/** Bytes of a congestion notification after its BTH: reserved, zero. */
+const CNP_BYTES = 16;
 
 export interface RcEndpointParts {
   sendQueue: SendQueue;
@@ -39,6 +49,9 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
   private readonly destQp: number;
   /** The last packet was a request that went before an acknowledge. */
   private hasOvertaken = false;
+  /** A congestion notification is due, and none may be sent before that time. */
+  private owesCnp = false;
+  private nextCnpNs = 0;
 
   constructor(parts: RcEndpointParts, settings: RcSettings) {
     const { sendQueue, receiveQueue, memory, host, counters } = parts;
@@ -79,10 +92,32 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
 
   receive(p: Packet, b: Uint8Array, now: number): void {
     if (p.flags & Flag.response) this.requester.receive(p, b, now);
+    else if (p.opcode === OPCODE_CNP) this.requester.slowDown();
     else this.responder.receive(p, b);
   }
 
+  /** The packet that is about to be received has passed a congested switch. */
+  marked(now: number): void {
+    if (now < this.nextCnpNs) return;
+    this.nextCnpNs = now + CNP_INTERVAL_NS;
+    this.owesCnp = true;
+  }
+
+  private notify(b: Uint8Array, at: number): number {
+    const p = new Packet();
+    this.owesCnp = false;
+    p.opcode = OPCODE_CNP;
+    p.migrated = true;
+    p.backwardCongestion = true;
+    p.destQp = this.destQp;
+    p.payloadLength = CNP_BYTES;
+    const payloadAt = encodeHeaders(p, b, at);
+    b.fill(0, payloadAt, payloadAt + CNP_BYTES);
+    return payloadAt + CNP_BYTES - at;
+  }
+
   next(b: Uint8Array, at: number, now: number): number {
+    if (this.owesCnp) return this.notify(b, at);
     if (this.responder.owesOnlyAck && !this.hasOvertaken) {
       const length = this.requester.next(b, at, now);
       this.hasOvertaken = length > 0;

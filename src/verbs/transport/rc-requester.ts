@@ -52,6 +52,8 @@ const RequesterState = { ready: 0, draining: 1, drained: 2, error: 3 } as const;
 
 const ENDLESS_RNR = 7;
 const ANY_QP = -1;
+/** Packets that congestion notifications leave: with fewer, many senders at one short queue only lose in turns. */
+const NOTIFIED_WINDOW = 4;
 const DEFAULT_WINDOW = 256;
 /** An acknowledge is asked for at least this often inside a long message. */
 const PACKETS_PER_ACK = 32;
@@ -496,6 +498,13 @@ export class RcRequester {
     this.ackedSince = 0;
     this.rewind();
     this.deadline = this.timeoutNs > 0 ? now + this.timeoutNs : NEVER;
+  }
+
+  /** A congestion notification came: the window is halved, but not to less than `NOTIFIED_WINDOW`; only loss makes it smaller. */
+  slowDown(): void {
+    if (this.allowed <= NOTIFIED_WINDOW) return;
+    this.allowed = Math.max(NOTIFIED_WINDOW, Math.min(this.allowed, this.inFlight) >> 1);
+    this.ackedSince = 0;
   }
 
   private rewind(): void {

@@ -15,6 +15,7 @@ import { EventQueue } from '../../transport/event-queue.js';
 import { NO_IDENTIFICATION, solveIdentification } from '../../transport/icrc.js';
 import { OPCODE_CNP, Service } from '../../transport/opcode.js';
 import { DecodeError, decodePacket, Packet } from '../../transport/packet.js';
+import { RcEndpoint } from '../../transport/rc-endpoint.js';
 import { MULTICAST_QP, UdEndpoint } from '../../transport/ud-endpoint.js';
 import { answerPort } from './address.js';
 import { AddressTable } from './address-memory.js';
@@ -44,6 +45,9 @@ const FIRST_CONTEXT = 0x800000;
 const LAST_NUMBER = 0xfffffe;
 /** The partition that every queue pair is in; the top bit is full membership. */
 const PARTITION = 0x7fff;
+
+/** ECN bits of a packet that has met congestion. */
+const CONGESTED = 3;
 
 const EAGAIN = 11;
 const EMSGSIZE = 90;
@@ -146,13 +150,15 @@ export abstract class DataPath {
       counters.malformed++;
       return;
     }
-    if (rxWords[w + 3] === 3) counters.congestionMarks++;
+    if (rxWords[w + 3] === CONGESTED) counters.congestionMarks++;
     if ((p.partitionKey & PARTITION) !== PARTITION) {
       counters.wrongPartition++;
       return;
     }
     if (p.opcode === OPCODE_CNP) {
       counters.congestionNotices++;
+      const slowed = this.byNumber.get(p.destQp);
+      if (slowed?.record.type === 'RC') this.deliver(slowed, w);
       return;
     }
     if (p.destQp === CM_QP) {
@@ -196,6 +202,7 @@ export abstract class DataPath {
       if (path === undefined) return;
       source = path.index;
     }
+    if (rxWords[w + 3] === CONGESTED && endpoint instanceof RcEndpoint) endpoint.marked(this.nowNs);
     endpoint.receive(packet, rx, this.nowNs, source);
     this.markReady(qp);
   }

@@ -256,6 +256,7 @@ export class SimFabric {
       frame.give();
       return;
     }
+    if (this.network.isMarked) frame.isMarked = true;
     frame.hop++;
     this.schedule(frame.hop === 1 ? at + frame.delayNs : at, frame);
   }

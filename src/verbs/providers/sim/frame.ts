@@ -19,6 +19,8 @@ export class Frame implements Happening {
   /** Number of the multicast group it was sent to, or -1. */
   group = -1;
   isCorrupt = false;
+  /** It has waited in a long queue. */
+  isMarked = false;
   /** Links it has passed, and what the fault plan adds to its time. */
   hop = 0;
   delayNs = 0;
@@ -59,6 +61,7 @@ export class FramePool {
   take(): Frame {
     const frame = this.free.pop() ?? this.grow();
     frame.isCorrupt = false;
+    frame.isMarked = false;
     frame.group = -1;
     return frame;
   }

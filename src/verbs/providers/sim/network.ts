@@ -16,6 +16,8 @@ export interface LinkSpec {
   readonly latencyNs?: number;
   /** Bytes that may wait for the link; more are dropped. Default: no limit. */
   readonly queueBytes?: number;
+  /** Bytes that wait for the link from which on packets are marked as congested (ECN). Default: never. */
+  readonly markBytes?: number;
 }
 
 /** The plain topology value: links by index, and the links that a packet passes from one device to another. */
@@ -34,12 +36,14 @@ class Link {
   readonly nsPerByte: number;
   readonly latencyNs: number;
   readonly queueNs: number;
+  readonly markNs: number;
   busyUntil = 0;
 
   constructor(spec: LinkSpec) {
     this.nsPerByte = 8e9 / (spec.bitsPerSecond ?? 100e9);
     this.latencyNs = spec.latencyNs ?? 500;
     this.queueNs = (spec.queueBytes ?? Number.POSITIVE_INFINITY) * this.nsPerByte;
+    this.markNs = (spec.markBytes ?? Number.POSITIVE_INFINITY) * this.nsPerByte;
   }
 }
 
@@ -51,6 +55,8 @@ export class Network {
   private readonly link: LinkSpec;
   private readonly links: Link[] = [];
   private readonly paths = new Map<number, readonly number[]>();
+  /** The packet that passed last found a long queue. */
+  isMarked = false;
 
   /** @param spec the topology; without one a star of links like `link`, which grows with the devices. */
   constructor(spec: NetworkSpec | undefined, link: LinkSpec) {
@@ -72,6 +78,7 @@ export class Network {
     const start = Math.max(now, link.busyUntil);
     // Before its own first link a packet waits in the sender's memory, which does not drop.
     if (hop > 0 && start - now > link.queueNs) return DROPPED;
+    this.isMarked = hop > 0 && start - now > link.markNs;
     link.busyUntil = start + Math.ceil(bytes * link.nsPerByte);
     return link.busyUntil + link.latencyNs;
   }

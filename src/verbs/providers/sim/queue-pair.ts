@@ -395,6 +395,7 @@ export class SimQueuePair extends QueuePair {
     const { endpoint } = this;
     if (endpoint === undefined || this.isClosed) return;
     if ((this.type === 'RC' || this.type === 'UC') && frame.from !== this.peerIndex) return;
+    if (frame.isMarked && endpoint instanceof RcEndpoint) endpoint.marked(this.device.fabric.nowNs);
     if (endpoint instanceof UdEndpoint) this.device.fillRouteHeader(endpoint.routeHeader, frame);
     endpoint.receive(p, frame.bytes, this.device.fabric.nowNs, frame.from);
     this.kick();
