@@ -352,7 +352,19 @@ WIDEST void add_scaled(float *y, const float *x, float factor, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] += factor * x[i];
 }
 
-WIDEST void sgd_update(const sgd *o, float *restrict parameters, const float *restrict gradients, float *restrict velocity, size_t n) {
+/*
+ * Every product is rounded before it is added: an element has the same bits in the vectors of every CPU and in what remains after them, wherever a server's shard begins.
+ */
+#if defined(__GNUC__) && !defined(__clang__)
+#define EXACT __attribute__((optimize("fp-contract=off")))
+#define EXACT_BODY
+#else
+#define EXACT
+#define EXACT_BODY _Pragma("STDC FP_CONTRACT OFF")
+#endif
+
+WIDEST EXACT void sgd_update(const sgd *o, float *restrict parameters, const float *restrict gradients, float *restrict velocity, size_t n) {
+  EXACT_BODY
   const float rate = o->rate, momentum = o->momentum, decay = o->decay;
   if (momentum == 0) {
     for (size_t i = 0; i < n; i++) parameters[i] -= rate * (gradients[i] + decay * parameters[i]);
@@ -381,8 +393,9 @@ static inline float root_of(float v) {
   return v * inverse;
 }
 
-WIDEST void adam_update(const adam *o, float *restrict parameters, const float *restrict gradients, float *restrict first,
+WIDEST EXACT void adam_update(const adam *o, float *restrict parameters, const float *restrict gradients, float *restrict first,
                         float *restrict second, size_t n) {
+  EXACT_BODY
   const float b1 = o->beta1, b2 = o->beta2, epsilon = o->epsilon, coupled = o->coupled_decay;
   const float keep = 1 - o->rate * o->decoupled_decay, step = o->rate / o->correction1, root = 1 / sqrtf(o->correction2);
   for (size_t i = 0; i < n; i++) {
@@ -394,8 +407,9 @@ WIDEST void adam_update(const adam *o, float *restrict parameters, const float *
   }
 }
 
-WIDEST static void lamb_moments(const adam *o, const float *restrict parameters, const float *restrict gradients, float *restrict first,
+WIDEST EXACT static void lamb_moments(const adam *o, const float *restrict parameters, const float *restrict gradients, float *restrict first,
                                 float *restrict second, float *restrict direction, size_t n) {
+  EXACT_BODY
   const float b1 = o->beta1, b2 = o->beta2, epsilon = o->epsilon, decay = o->decoupled_decay;
   const float step = 1 / o->correction1, root = 1 / sqrtf(o->correction2);
   for (size_t i = 0; i < n; i++) {
