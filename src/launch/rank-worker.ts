@@ -11,12 +11,14 @@ import { engineOf } from './engine.js';
 import { LaunchError } from './errors.js';
 import type { Liveness } from './liveness.js';
 import type { Member } from './member.js';
-import { observeReady, observeWaits } from './observed-worker.js';
 import { type Availability, deviceFor, selectProviders } from './selector.js';
 import type { TcpStore } from './store/tcp-store.js';
+import { ANYONE } from './waits.js';
 
 const WANTED = 'verbena/worker/wanted';
 const addressKey = (rank: number) => `verbena/worker/address/${rank}`;
+/** Of a tag in a report: enough to recognise it. */
+const LOW_BITS = 0x7fffffffn;
 /** How long finalize() gives peers to take what was sent, ms. */
 const CLOSE_MS = 5000;
 
@@ -27,7 +29,7 @@ export class RankWorker {
   readonly #liveness: Liveness;
   readonly #available: () => Promise<Availability>;
   readonly #endpoints = new Map<number, Promise<Endpoint>>();
-  readonly #ranks = new WeakMap<Endpoint, number>();
+  readonly #connected: (Endpoint | undefined)[] = [];
   #context: Context | undefined;
   #worker: Promise<Worker> | undefined;
   #closed = false;
@@ -63,9 +65,12 @@ export class RankWorker {
       host: self.host.id,
       name: `rank ${this.#rank}`,
     });
-    const worker = observeWaits(await this.#context.createWorker(), this.#liveness.waits, (endpoint) =>
-      this.#ranks.get(endpoint),
-    );
+    const worker = await this.#context.createWorker();
+    const { waits } = this.#liveness;
+    worker.onWait = (what, endpoint, tag) => {
+      const slot = waits.enter(waits.site(what), this.#rankOf(endpoint), tag === undefined ? -1 : Number(BigInt(tag) & LOW_BITS));
+      return () => waits.leave(slot);
+    };
     await this.#store.set(addressKey(this.#rank), worker.address);
     await this.#store.set(WANTED, '1');
     return worker;
@@ -109,9 +114,18 @@ export class RankWorker {
       });
     });
     const address = await Promise.race([this.#store.wait(addressKey(rank)), lost]);
-    const endpoint = observeReady(worker.connect(address), this.#liveness.waits, rank);
-    this.#ranks.set(endpoint, rank);
+    const endpoint = worker.connect(address);
+    this.#connected[rank] = endpoint;
     return endpoint;
+  }
+
+  /** The rank behind an endpoint, as a wait names it. A peer may have a second endpoint, from its own side. */
+  #rankOf(endpoint: Endpoint | undefined): number {
+    if (endpoint === undefined) return ANYONE;
+    const rank = this.#connected.findIndex(
+      (one) => one === endpoint || (one !== undefined && one.source >= 0 && one.source === endpoint.source),
+    );
+    return rank < 0 ? ANYONE : rank;
   }
 
   async close(): Promise<void> {

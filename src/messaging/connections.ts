@@ -172,8 +172,10 @@ export class Connections {
     signal?.throwIfAborted();
     if (endpoint.state === 'ready') return;
     if (endpoint.state !== 'connecting') endpoint.check();
+    const observed = this.#worker.onWait?.('connect', endpoint);
     await new Promise<void>((resolve, reject) => {
       const end = (act: () => void) => {
+        observed?.();
         clearTimeout(timer);
         signal?.removeEventListener('abort', abort);
         const at = endpoint.whenReady.indexOf(waiter);

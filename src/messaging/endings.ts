@@ -114,7 +114,7 @@ export class Endings {
     endpoint.control(CLOSE, 0, 0);
     if (!force && !endpoint.closedByPeer) {
       await this.#worker
-        .waitFor('closing', { timeoutMs: Math.min(CLOSE_ANSWER_MS, timeoutMs) }, (settle) => {
+        .waitFor('close', endpoint, { timeoutMs: Math.min(CLOSE_ANSWER_MS, timeoutMs) }, (settle) => {
           endpoint.whenClosed.push(settle);
         })
         .catch(() => undefined);

@@ -383,7 +383,7 @@ export class Endpoint {
     if (this.smallPuts > 0) this.#flushSmallPuts();
     worker.poll();
     if (this.#remoteOutstanding + this.#fenced.length === 0) return;
-    await worker.waitFor(`the flush of the endpoint to ${this.peer}`, options, (settle) => {
+    await worker.waitFor('flush', this, options, (settle) => {
       this.#flushers.push(settle);
     });
   }

@@ -18,7 +18,7 @@ export { defaultCosts, LINK_COSTS } from './protocols/costs.js';
 export { type CandidateExplanation, type Explanation, explainSelection } from './protocols/explanation.js';
 export type { Abilities, CostLine, Costs, Protocol, ProtocolName } from './protocols/protocol.js';
 export { type Force, PROTOCOLS, type Range, type Selection, select } from './protocols/selection.js';
-export { type CallOptions, type Received, Request } from './request.js';
+export { type CallOptions, type Received, Request, type WaitObserver } from './request.js';
 export { ExposedMemory, RemoteMemory } from './rma/remote-memory.js';
 export { type Comparison, SymmetricHeap, type SymmetricHeapOptions } from './rma/symmetric-heap.js';
 export { EndpointStream } from './stream/endpoint-stream.js';

@@ -2,8 +2,9 @@
  * A request of the callback and promise forms: an object over a row of the request table. The synchronous form needs none.
  */
 
+import type { Endpoint } from './endpoint.js';
 import { MessagingError } from './errors.js';
-import type { RequestOwner, RequestTable } from './requests.js';
+import { KIND_RECV, KIND_SEND, type RequestOwner, type RequestTable } from './requests.js';
 import { tagOf } from './tag/tag.js';
 import type { Worker } from './worker.js';
 
@@ -23,6 +24,9 @@ export interface Received {
   /** Number of the peer within the worker; `worker.endpointOf(source)` leads to it. */
   readonly source: number;
 }
+
+/** Hears of calls that wait: what they are, for whom (undefined: whoever comes), a tag where they have one. Returns what is called when the wait is over. */
+export type WaitObserver = (what: string, endpoint: Endpoint | undefined, tag?: number | bigint) => () => void;
 
 /** A timer that gives up with MSG_TIMEOUT; none for Infinity. */
 export function late(timeoutMs: number, what: string, giveUp: (error: MessagingError) => void): NodeJS.Timeout | undefined {
@@ -76,9 +80,22 @@ export class Request implements RequestOwner {
     return this.received as Received;
   }
 
+  /** Says that this request waits, and for whom. */
+  #observe(): (() => void) | undefined {
+    const { onWait, requests, endpoints } = this.worker;
+    if (onWait === undefined) return undefined;
+    const index = requests.find(this.handle - 1);
+    const isReceive = requests.kind[index] === KIND_RECV;
+    const from = isReceive ? this.worker.endpointOf(requests.source[index]) : endpoints[requests.endpoint[index]];
+    const isTagged = isReceive || requests.kind[index] === KIND_SEND;
+    return onWait(requests.what(index), from, isTagged ? tagOf(requests.tagLo[index], requests.tagHi[index]) : undefined);
+  }
+
   #sleep(timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
+    const observed = this.#observe();
     return new Promise((resolve, reject) => {
       const end = () => {
+        observed?.();
         clearTimeout(timer);
         signal?.removeEventListener('abort', abort);
         this.#settle = undefined;

@@ -146,7 +146,12 @@ export class RequestTable {
 
   /** 'tag send of 1024 bytes'. */
   describe(index: number): string {
-    return `${KIND_WORDS[this.kind[index]]} of ${this.payload[index]?.length ?? this.length[index]} bytes`;
+    return `${this.what(index)} of ${this.payload[index]?.length ?? this.length[index]} bytes`;
+  }
+
+  /** What kind of call a request is. */
+  what(index: number): string {
+    return KIND_WORDS[this.kind[index]];
   }
 
   /** Rows in use, oldest row first: for failing and closing. */

@@ -25,7 +25,7 @@ import { Poller } from './progress/poller.js';
 import { type Explanation, explainSelection } from './protocols/explanation.js';
 import type { Abilities } from './protocols/protocol.js';
 import { type Selection, select } from './protocols/selection.js';
-import { type CallOptions, late, type Received, Request } from './request.js';
+import { type CallOptions, late, type Received, Request, type WaitObserver } from './request.js';
 import { DONE, FAILED, PENDING, RequestTable } from './requests.js';
 import { EmulatedAtomics } from './rma/emulated-atomics.js';
 import { ExposedMemory } from './rma/remote-memory.js';
@@ -108,6 +108,8 @@ export class Worker {
   lastSource = -1;
   /** Called with every endpoint that a peer made by this worker's address. */
   onEndpoint: ((endpoint: Endpoint) => void) | undefined;
+  /** Told when a call begins to wait; what it returns is called when the wait is over. Ranks show it in stall reports. */
+  onWait: WaitObserver | undefined;
   readonly #selections = new Map<Endpoint, Selection>();
   readonly #dropped: (registration: Registration) => void;
   #closed = false;
@@ -493,21 +495,25 @@ export class Worker {
   }
 
   /** A wait of its own kind: `begin` is given the function that ends it. */
-  waitFor(what: string, options: CallOptions, begin: (settle: () => void) => void): Promise<void> {
+  waitFor(what: string, endpoint: Endpoint, options: CallOptions, begin: (settle: () => void) => void): Promise<void> {
     const { signal, timeoutMs = this.timeoutMs } = options;
     signal?.throwIfAborted();
+    const observed = this.onWait?.(what, endpoint);
     return new Promise((resolve, reject) => {
       let over = false;
       const end = (act: () => void) => {
         if (over) return;
         over = true;
+        observed?.();
         clearTimeout(timer);
         signal?.removeEventListener('abort', abort);
         this.driver.leave();
         act();
       };
       const abort = () => end(() => reject(signal?.reason));
-      const timer = late(timeoutMs, `${what} was not over`, (error) => end(() => reject(error)));
+      const timer = late(timeoutMs, `the ${what} of the endpoint to ${endpoint.peer} was not over`, (error) =>
+        end(() => reject(error)),
+      );
       signal?.addEventListener('abort', abort, { once: true });
       this.driver.join();
       begin(() => end(resolve));

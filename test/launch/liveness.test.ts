@@ -92,7 +92,16 @@ jobTest('a receive through the worker of the world is explained when it stalls',
   const job = stage.verbena(['run', '-n', '2', ACTOR, 'stalledReceive']);
   assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
   assert.equal(job.heard('through').length, 2);
-  assert.match(job.stderr, /stalled for \d+\.\d s: waiting for rank 0\n[\s\S]*rank 1: in receive #5 with rank 0 for \d+\.\d s/);
+  assert.match(
+    job.stderr,
+    /stalled for \d+\.\d s: waiting for rank 0\n[\s\S]*rank 1: in tag receive #5 with rank 0 for \d+\.\d s/,
+  );
+});
+
+jobTest('so is any other call that waits for a rank', async (stage) => {
+  const job = stage.verbena(['run', '-n', '2', ACTOR, 'stalledStream']);
+  assert.deepEqual(await job.ended, { code: 0, signal: null }, job.stderr);
+  assert.match(job.stderr, /rank 1: in stream read with rank 0 for \d+\.\d s/);
 });
 
 jobTest('a stall names who is missing and where each rank waits, although threads are blocked', async (stage) => {

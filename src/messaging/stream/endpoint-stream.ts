@@ -220,8 +220,10 @@ export class EndpointStream {
   #wait(target: Uint8Array, options: CallOptions): Promise<number> {
     const { worker } = this.#endpoint;
     const { signal, timeoutMs = worker.timeoutMs } = options;
+    const observed = worker.onWait?.('stream read', this.#endpoint);
     return new Promise((resolve, reject) => {
       const end = (act: () => void) => {
+        observed?.();
         clearTimeout(timer);
         signal?.removeEventListener('abort', abort);
         const at = this.#readers.indexOf(reader);
