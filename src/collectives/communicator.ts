@@ -24,7 +24,7 @@ import type { CallCounters, Executor, ExecutorKind } from './executor.js';
 import { type ExecutorChoice, GivenGround, type Ground, type Opened, WorldGround } from './ground.js';
 import { LOCAL_MACHINE } from './local-machine.js';
 import type { Machine } from './machine.js';
-import { decideMembers, openDoor, takeSeat } from './membership.js';
+import { decideMembers, lossBehind, openDoor, takeSeat } from './membership.js';
 import { parseOverride } from './override.js';
 import { type Plan, Planner } from './plan.js';
 import { type CollectiveOptions, PreparedCall } from './prepared-call.js';
@@ -162,7 +162,9 @@ export class Communicator {
     if (!Number.isInteger(size) || size < 1 || size > 1024) throw invalid(`size must be 1 to 1024, got ${size}`);
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) throw invalid(`rank must be 0 to ${size - 1}, got ${rank}`);
     const patience = { timeoutMs: createTimeoutMs, isDead: origin.isDead };
-    const opened = await origin.ground.open({ rank, size, exchange, key, patience });
+    const opened = await origin.ground.open({ rank, size, exchange, key, patience }).catch(async (error: unknown) => {
+      throw (await lossBehind(error, size, origin.isDead)) ?? error;
+    });
     return new Communicator(options, opened, origin);
   }
 

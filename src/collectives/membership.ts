@@ -3,7 +3,7 @@
  * communicator itself is broken, or does not reach the newcomers yet.
  */
 
-import { CollectiveError } from './errors.js';
+import { CollectiveError, RankLost } from './errors.js';
 import { type Exchange, parse, pause } from './exchange.js';
 
 export interface Survivor {
@@ -51,6 +51,22 @@ export async function decideMembers(exchange: Exchange, name: string, survivor: 
     }
     await pause();
   }
+}
+
+/** How long after a refusal of the operating system a death may become known, ms. */
+const DYING_MS = 1000;
+
+/** A process that dies while others map its memory fails them a moment before its death is known: then the loss is what happened. Undefined: nobody died. */
+export async function lossBehind(
+  error: unknown,
+  size: number,
+  isDead: ((rank: number) => boolean) | undefined,
+): Promise<RankLost | undefined> {
+  if (!(error instanceof CollectiveError) || error.code !== 'COLL_SYSTEM' || isDead === undefined) return undefined;
+  for (const deadline = performance.now() + DYING_MS; performance.now() < deadline; await pause()) {
+    for (let rank = 0; rank < size; rank++) if (isDead(rank)) return new RankLost(rank, 'the making of a communicator');
+  }
+  return undefined;
 }
 
 /** An invitation: seats first .. size - 1 are free. */

@@ -15,7 +15,6 @@
  * the middle of the last exchange takes the state of one that was not, so a gradient is applied once everywhere or nowhere.
  */
 import { availableParallelism } from 'node:os';
-import { setTimeout as pause } from 'node:timers/promises';
 import { CollectiveError, Communicator } from '../collectives/index.js';
 import type { World } from '../launch/index.js';
 import { clipByGlobalNorm, type Loss, type Model, type Optimizer, PassAbandoned, sizeOf } from '../nn/index.js';
@@ -26,10 +25,6 @@ import { nowMs } from './clock.js';
 import type { BucketTimes, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged } from './gradient-exchange.js';
 import { ShardGradients } from './shard-gradients.js';
 import type { Timeline } from './timeline.js';
-
-/** How often, and after which pause, a shrink is tried again that met a dying process. */
-const DYING_TRIES = 20;
-const DYING_PAUSE_MS = 50;
 
 export interface DistributeOptions {
   /** Where the model's memory comes from (`arenaMemory`). Exchanges that register memory need it. */
@@ -258,18 +253,12 @@ export class Distributed {
   /** After a loss (`isLoss`): goes on with those who are left. All of them call it. @throws what `shrink` throws. */
   async recover(): Promise<void> {
     const begin = nowMs();
-    let tries = 0;
     for (;;) {
       const { communicator } = this;
       try {
         await this.adopt(await communicator.shrink());
         break;
       } catch (error) {
-        // One that dies while the others map its memory fails a moment before its death is known: then shrink knows whom to leave out.
-        if (error instanceof CollectiveError && error.code === 'COLL_SYSTEM' && tries++ < DYING_TRIES) {
-          await pause(DYING_PAUSE_MS);
-          continue;
-        }
         // Another one was lost meanwhile: shrink what shrink has given.
         if (this.communicator === communicator || !isLoss(error)) throw error;
       }

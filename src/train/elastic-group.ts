@@ -8,12 +8,12 @@
  *
  * Members decide at a step boundary, together. When the new communicator does not come about (the newcomer died meanwhile), all keep the old one.
  */
+import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Communicator, type Exchange, RankLost } from '../collectives/index.js';
+import { Communicator, type CommunicatorOptions, RankLost } from '../collectives/index.js';
 
-export interface ElasticOptions {
-  /** Where members and newcomers meet, such as a FileStore. */
-  readonly exchange: Exchange;
+/** `exchange`: where members and newcomers meet. `worker`, `near`: how they reach each other when they live on several hosts, as for `Communicator.create`. */
+export interface ElasticOptions extends Pick<CommunicatorOptions, 'exchange' | 'worker' | 'near'> {
   /** Keys begin with this; one for each group. Default 'elastic'. */
   readonly key?: string;
   /** How often members look for newcomers, ms. Default 300. */
@@ -24,6 +24,7 @@ export interface ElasticOptions {
 }
 
 interface Candidate {
+  readonly host: string;
   readonly pid: number;
 }
 
@@ -58,15 +59,15 @@ export class ElasticGroup {
     size: number,
     options: ElasticOptions,
   ): Promise<{ group: ElasticGroup; communicator: Communicator }> {
-    const { exchange, key = 'elastic' } = options;
-    const communicator = await Communicator.create({ rank, size, exchange, key: `${key}/members-0` });
+    const { exchange, worker, near, key = 'elastic' } = options;
+    const communicator = await Communicator.create({ rank, size, exchange, worker, near, key: `${key}/members-0` });
     return { group: new ElasticGroup(options, 0), communicator };
   }
 
   /** A newcomer: waits until the members let it in. @throws RankLost when the members were gone, or did not look within joinTimeoutMs. */
   static async join(options: ElasticOptions): Promise<{ group: ElasticGroup; communicator: Communicator }> {
-    const { exchange, key = 'elastic', joinTimeoutMs = 60_000 } = options;
-    const own = JSON.stringify({ pid: process.pid, nonce: Math.random() });
+    const { exchange, worker, near, key = 'elastic', joinTimeoutMs = 60_000 } = options;
+    const own = JSON.stringify({ host: hostname(), pid: process.pid, nonce: Math.random() });
     let place = 0;
     for (; ; place++) {
       const there = await exchange.compareAndSet(`${key}/candidate/${place}`, undefined, own);
@@ -77,7 +78,7 @@ export class ElasticGroup {
       const said = await exchange.get(`${key}/admitted/${place}`);
       if (said !== undefined) {
         const { key: at, rank, size, handled } = parse<Admission>(said);
-        const communicator = await Communicator.create({ rank, size, exchange, key: at });
+        const communicator = await Communicator.create({ rank, size, exchange, worker, near, key: at });
         return { group: new ElasticGroup(options, handled), communicator };
       }
       if (performance.now() > deadline) throw new RankLost(-1, `waiting for ${joinTimeoutMs} ms to be let into the group`);
@@ -105,7 +106,7 @@ export class ElasticGroup {
    * when it did not come about: the old one is as good as before. @throws RankLost of the old one.
    */
   async admit(communicator: Communicator, count: number): Promise<Communicator | undefined> {
-    const { exchange, admitTimeoutMs = 10_000 } = this.#options;
+    const { exchange, worker, near, admitTimeoutMs = 10_000 } = this.#options;
     const from = this.#handled;
     this.#handled += count;
     this.#found = Math.max(this.#found, this.#handled);
@@ -113,7 +114,7 @@ export class ElasticGroup {
     if (communicator.rank === 0) {
       for (let i = 0; i < count; i++) {
         const said = await exchange.get(`${this.#key}/candidate/${from + i}`);
-        living[i] = said !== undefined && isRunning(parse<Candidate>(said).pid) ? 1 : 0;
+        living[i] = said !== undefined && isRunning(parse<Candidate>(said)) ? 1 : 0;
       }
     }
     await communicator.broadcast(living);
@@ -129,7 +130,8 @@ export class ElasticGroup {
     }
     let larger: Communicator | undefined;
     try {
-      larger = await Communicator.create({ rank: communicator.rank, size, exchange, key, createTimeoutMs: admitTimeoutMs });
+      const { rank } = communicator;
+      larger = await Communicator.create({ rank, size, exchange, worker, near, key, createTimeoutMs: admitTimeoutMs });
     } catch {
       // Whoever could not make it says so below, and then nobody uses it.
     }
@@ -150,7 +152,9 @@ export class ElasticGroup {
   }
 }
 
-function isRunning(pid: number): boolean {
+/** Of another host nobody here knows: then the wait for it has an end. */
+function isRunning({ host, pid }: Candidate): boolean {
+  if (host !== hostname()) return true;
   try {
     process.kill(pid, 0);
     return true;

@@ -13,7 +13,8 @@ describe(`training with killed ranks, seed ${SEED}`, () => {
     for (let round = 0; round < ROUNDS; round++) {
       const size = 2 + (round % 3);
       const kills = 1 + (round % (size - 1));
-      const result = await survive(SEED + round, size, kills, round % 2 === 1);
+      const over = round % 4 === 3 ? 'shm' : undefined;
+      const result = await survive(SEED + round, size, { kills, replace: round % 2 === 1, over });
       lost += result.lost;
       joined += result.joined;
     }

@@ -9,14 +9,16 @@ const SEED = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1_000_000);
 describe(`killed ranks, seed ${SEED}`, () => {
   it('the others go on and end with the parameters of an undisturbed run', async (t) => {
     for (const kills of [1, 2]) {
-      const { lost } = await survive(SEED + kills, 3, kills, false);
+      const { lost } = await survive(SEED + kills, 3, { kills });
       t.diagnostic(`${kills} of 3 killed, ${lost} losses noticed`);
     }
   });
 
   it('newcomers take their place at a step boundary, with the state of the others', async (t) => {
-    const { lost, joined } = await survive(SEED + 10, 2, 1, true);
-    t.diagnostic(`${lost} lost, ${joined} joined`);
-    assert.equal(joined, 1);
+    for (const over of [undefined, 'shm']) {
+      const { lost, joined } = await survive(SEED + 10, 2, { kills: 1, replace: true, over });
+      t.diagnostic(`${over === undefined ? 'shared memory' : `messages over ${over}`}: ${lost} lost, ${joined} joined`);
+      assert.equal(joined, 1);
+    }
   });
 });

@@ -12,6 +12,15 @@ import { difference } from './trials.js';
 const SCENARIO = new URL('./scenarios/survivor.js', import.meta.url);
 const ENVIRONMENT = { VERBENA_BLAS: 'own', VERBENA_STEP_MS: '3' };
 
+export interface SurvivalOptions {
+  /** Ranks that are killed, at moments drawn from the seed. */
+  readonly kills: number;
+  /** Each is replaced by a newcomer. Default false. */
+  readonly replace?: boolean;
+  /** The provider of messages that ranks use, as between hosts. Default: none, shared memory. */
+  readonly over?: string;
+}
+
 let expected: Float32Array | undefined;
 
 /** What one process without any loss ends with. */
@@ -32,11 +41,10 @@ export interface Survived {
   readonly joined: number;
 }
 
-/**
- * One round: `size` ranks, `kills` of them killed at moments drawn from the seed, each replaced by a newcomer when `replace`. Those who are left must end with the
- * parameters of a run without any loss: every gradient was applied once.
- */
-export async function survive(seed: number, size: number, kills: number, replace: boolean): Promise<Survived> {
+/** One round of `size` ranks. Those who are left must end with the parameters of a run without any loss: every gradient was applied once. */
+export async function survive(seed: number, size: number, options: SurvivalOptions): Promise<Survived> {
+  const { kills, replace = false, over = '' } = options;
+  const environment = { ...ENVIRONMENT, VERBENA_OVER: over };
   const random = new Random(seed);
   const victims = Uint32Array.from({ length: size }, (_, i) => i);
   random.shuffle(victims);
@@ -50,13 +58,13 @@ export async function survive(seed: number, size: number, kills: number, replace
     for (const [i, after] of moments.entries()) {
       setTimeout(() => {
         ranks[victims[i]].kill('SIGKILL');
-        if (replace) newcomers.push(startNewcomer(line['directory'] as string));
+        if (replace) newcomers.push(startNewcomer(line['directory'] as string, environment));
       }, after);
     }
   };
   const results = await runRanks(SCENARIO, size, {
     heard,
-    env: () => ({ ...ENVIRONMENT, VERBENA_AWAIT_NEWCOMER: replace ? '1' : '0' }),
+    env: () => ({ ...environment, VERBENA_AWAIT_NEWCOMER: replace ? '1' : '0' }),
     watchdogMs: 60_000,
   });
   const ends = await Promise.all(newcomers.map(({ child }) => ended(child)));
@@ -81,11 +89,14 @@ export async function survive(seed: number, size: number, kills: number, replace
   return { lost: count('lost'), joined: count('joined') };
 }
 
-function startNewcomer(directory: string): { child: ChildProcess; said: Record<string, unknown>[] } {
+function startNewcomer(
+  directory: string,
+  environment: Readonly<Record<string, string>>,
+): { child: ChildProcess; said: Record<string, unknown>[] } {
   const { NODE_TEST_CONTEXT: _, ...inherited } = process.env;
   const argument = JSON.stringify({ rank: -1, size: 0, directory });
   const child = spawn(process.execPath, [fileURLToPath(SCENARIO), argument], {
-    env: { ...inherited, ...ENVIRONMENT },
+    env: { ...inherited, ...environment },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const said: Record<string, unknown>[] = [];

@@ -2,6 +2,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises';
 import { FileStore } from '../../../src/launch/index.js';
+import { openContext } from '../../../src/messaging/index.js';
 import { constantRate, Sampler, Sgd } from '../../../src/nn/index.js';
 import { arenaMemory, distribute, ElasticGroup, fit } from '../../../src/train/index.js';
 import { openDevice } from '../../../src/verbs/index.js';
@@ -14,7 +15,10 @@ async function train({ rank, size, directory }: RankInput): Promise<void> {
   const device = await openDevice('shm');
   const data = bars(203, 11);
   const model = smallModel('plain', 24, arenaMemory(device));
-  const options = { exchange, lookEveryMs: 20 };
+  // As ranks of several hosts do: by messages.
+  const over = process.env['VERBENA_OVER'];
+  const context = over ? await openContext({ device: over }) : undefined;
+  const options = { exchange, lookEveryMs: 20, worker: await context?.createWorker() };
   const { group, communicator } = await (rank < 0 ? ElasticGroup.join(options) : ElasticGroup.found(rank, size, options));
   const training = await distribute(model, new Sgd(model, { momentum: 0.9 }), communicator, { device });
   const stepMs = Number(process.env['VERBENA_STEP_MS'] ?? 3);
@@ -49,6 +53,7 @@ async function train({ rank, size, directory }: RankInput): Promise<void> {
   say({ what: 'done', steps: result.steps, ranks: training.size, parameters: parameters.toString('base64') });
   group.close();
   await training.close();
+  context?.close();
   exchange.close();
   device.close();
 }
