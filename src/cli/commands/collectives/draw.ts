@@ -13,6 +13,7 @@ export const draw = defineCommand({
   positionals: [
     { name: 'collective:algorithm', summary: 'as in allreduce:ring; or dag', required: true },
     { name: 'script', summary: 'behind dag: the script whose first action is drawn' },
+    { name: 'arguments', summary: 'of the script', rest: true },
   ],
   options: {
     ranks: { type: 'integer', default: 4, min: 1, max: 40, summary: 'ranks' },
