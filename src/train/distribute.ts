@@ -315,9 +315,13 @@ export class Distributed {
     return { step: this.#stepsDone, lossSum, correct, count: passes.samples, samples: exchanged.samples, times };
   }
 
-  /** Brings parameters together that may have drifted apart (asynchronous modes, local steps). All ranks call it. */
+  /**
+   * Brings together what may have drifted apart (asynchronous modes, local steps): parameters, and the running averages of batch norms, which there are of the own batches.
+   * All ranks call it.
+   */
   async settle(): Promise<void> {
     await this.#exchange?.settle?.();
+    if (!this.synchronous && this.model.state.length > 0) await this.communicator.allreduce(this.model.state, 'avg');
   }
 
   /**
@@ -426,7 +430,7 @@ export class Distributed {
 
   readonly #sum = (values: Float64Array) => this.communicator.allreduceSync(values, 'sum');
 
-  /** Batch norm over the batch of all ranks. In reproducible mode a shard is normalised by itself. */
+  /** Batch norm over the batch of all ranks. In reproducible mode a shard is normalised by itself, in asynchronous modes the own batch. */
   get #needsSums(): boolean {
     return this.model.state.length > 0 && this.size > 1 && this.#exchange?.weighting === 'global';
   }

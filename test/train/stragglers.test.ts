@@ -47,7 +47,7 @@ describe('slow ranks', () => {
     const [each, exact, seldom, slow, heavy, balanced] = await runTrials(2, [
       { localSteps: 1, steps: 8 },
       { steps: 8 },
-      { localSteps: 6, momentum: 0.9, rate: 0.02, epochs: 8 },
+      { localSteps: 6, model: 'rich', momentum: 0.9, rate: 0.02, epochs: 8 },
       { slowRank: 1, steps: 8 },
       { model: 'heavy', bucketBytes: 4096, steps: 6 },
       { balance: true, slowRank: 1, steps: 8 },

@@ -55,8 +55,10 @@ export async function runTrials(size: number, trials: readonly Trial[]): Promise
   for (const { end, stderr } of results) assert.equal(end, 0, stderr);
   return trials.map((_, i) => {
     const all = results.map(({ said }) => said[i]);
-    for (const one of all)
+    for (const one of all) {
       assert.equal(one['parameters'], all[0]['parameters'], `trial ${i}: ranks ended with different parameters`);
+      assert.deepEqual(one['state'], all[0]['state'], `trial ${i}: ranks ended with different state`);
+    }
     const bytes = Buffer.from(all[0]['parameters'] as string, 'base64');
     const parameters = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
     return { ...(all[0] as unknown as Outcome), parameters };

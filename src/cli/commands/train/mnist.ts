@@ -290,6 +290,7 @@ export const mnist = defineCommand({
       buckets: show.ready?.buckets,
       checkpoints: done.checkpoints,
       straggler: show.reports.at(-1)?.straggler,
+      shares: show.reports.at(-1)?.shares ?? [],
       epochs: show.epochs,
       members: show.members,
       trace: traceFile,
@@ -342,6 +343,7 @@ type Document = {
   readonly report: string;
   readonly weights: string;
   readonly straggler: { readonly text: string } | undefined;
+  readonly shares: readonly number[];
 };
 
 function finalText(document: Document, done: Done, { style, width }: Pick<Context, 'style' | 'width'>): string {
@@ -368,6 +370,7 @@ function finalText(document: Document, done: Done, { style, width }: Pick<Contex
       `${ms(step.totalMs)}: read ${ms(step.readMs)}, forward ${ms(step.forwardMs)}, backward ${ms(step.backwardMs)}, transfer ${ms(step.transferMs)}, wait ${ms(step.waitMs)}, update ${ms(step.optimizerMs)}`,
     ],
     ['stragglers', document.straggler?.text ?? ''],
+    ['last shares', `${document.shares.join(', ')} of ${document.shares.reduce((sum, share) => sum + share, 0)} images`],
     ['checkpoints', checkpointText(done)],
     ['time', duration(seconds)],
     ['trace', `${relative('', document.trace)} (open it in ui.perfetto.dev)`],
