@@ -76,7 +76,8 @@ export class Poller {
       const isDue = (++this.#turn & IDLE_MASK) === 0;
       for (let i = 0; i < ports.length; i++) {
         const port = ports[i];
-        if (port.operations > 0 || port.counted > 0 || (isDue && port.endpoints > 0)) n += this.#pollQueue(port);
+        // When due, also those whose last endpoint is gone: what it left in the queue would keep the driver from sleeping for ever.
+        if (isDue || port.operations > 0 || port.counted > 0) n += this.#pollQueue(port);
       }
       return n;
     } finally {
