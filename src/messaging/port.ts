@@ -26,8 +26,7 @@ export class Port {
   /** Takes connections for the worker. */
   readonly service: VerbsListener;
   readonly lanes: Map<number, { readonly endpoint: Endpoint; readonly lane: Lane }> = new Map();
-  /** Endpoints that use it, and those of them whose rings are counted by immediates: then every poll looks at the queue. */
-  endpoints = 0;
+  /** Endpoints whose rings are counted by immediates: while there are some, every poll looks at the queue. */
   counted = 0;
   /** READs, WRITEs and atomics under way: while there are some, every poll looks at the queue. */
   operations = 0;
