@@ -76,8 +76,7 @@ export class Poller {
       const isDue = (++this.#turn & IDLE_MASK) === 0;
       for (let i = 0; i < ports.length; i++) {
         const port = ports[i];
-        // When due, also those whose last endpoint is gone: what it left in the queue would keep the driver from sleeping for ever.
-        if (isDue || port.operations > 0 || port.counted > 0) n += this.#pollQueue(port);
+        if (port.operations > 0 || port.counted > 0 || (isDue && port.endpoints > 0)) n += this.#pollQueue(port);
       }
       return n;
     } finally {
@@ -317,7 +316,11 @@ export class Poller {
     for (const port of this.#ports) {
       if (port.isAwaited) continue;
       port.isAwaited = true;
-      port.cq.ready().then(
+      const ready = port.cq.ready().then(() => {
+        // What the last endpoint left behind: nobody else takes it, and it would end every sleep at once.
+        if (port.endpoints === 0) this.reap(port);
+      });
+      ready.then(
         () => this.#arrived(port),
         (error: unknown) => {
           if (!this.#worker.closed) this.#sleepFailure = error;
