@@ -26,7 +26,8 @@ export class Port {
   /** Takes connections for the worker. */
   readonly service: VerbsListener;
   readonly lanes: Map<number, { readonly endpoint: Endpoint; readonly lane: Lane }> = new Map();
-  /** Endpoints whose rings are counted by immediates: while there are some, every poll looks at the queue. */
+  /** Endpoints that use it, and those of them whose rings are counted by immediates: then every poll looks at the queue. */
+  endpoints = 0;
   counted = 0;
   /** READs, WRITEs and atomics under way: while there are some, every poll looks at the queue. */
   operations = 0;

@@ -254,6 +254,7 @@ export class WireUp {
     endpoint.ports[path] = port;
     endpoint.lanes[index] = lane;
     port.lanes.set(qp.qpNum, { endpoint, lane });
+    port.endpoints++;
     lane.postReceives(this.#receives(port));
     void connection.closed.then((reason) => {
       // It closed the connection after its last store, or it is dead: what it sent before stands in the ring and counts.
@@ -282,6 +283,7 @@ export class WireUp {
       lane.fail('the endpoint is closed');
       lane.connection?.disconnect();
       lane.port.lanes.delete(lane.qp.qpNum);
+      lane.port.endpoints--;
       lane.qp.close();
     }
     if (peerIsDone || !endpoint.mapped) {
