@@ -24,6 +24,7 @@ describe('checkpoints', () => {
       { ...rich, steps: 40 },
       { ...rich, shards: 2, steps: 10, checkpoints: join(folder, 'shards'), checkpointEvery: 10 },
       { ...rich, shards: 2, steps: 30 },
+      { ...rich, steps: 40, checkpoints: join(folder, 'often'), checkpointEvery: 1, whenBusy: 'skip' },
     ]);
   });
   after(() => rmSync(folder, { recursive: true, force: true }));
@@ -33,6 +34,24 @@ describe('checkpoints', () => {
     assert.deepEqual(listCheckpoints(written), [20, 16, 12]);
     assert.deepEqual(
       readdirSync(written).filter((name) => name.includes('partial')),
+      [],
+    );
+  });
+
+  it('are left out by all when a rank has no room for them, and the step does not wait', () => {
+    const { begun, skipped, committed, failure } = outcomes[5].checkpoints as NonNullable<Outcome['checkpoints']>;
+    assert.equal(failure, undefined);
+    assert.equal(begun + skipped, 40);
+    assert.ok(begun > 0);
+    assert.deepEqual(outcomes[5].parameters, outcomes[2].parameters);
+    const bad: number[] = [];
+    const model = smallModel('rich', 8);
+    const [newest] = listCheckpoints(join(folder, 'often'));
+    assert.equal(newest, committed);
+    const restored = restoreCheckpoint(join(folder, 'often'), model, new Adam(model), { onBad: (step) => bad.push(step) });
+    assert.deepEqual([restored?.step, bad], [newest, []]);
+    assert.deepEqual(
+      readdirSync(join(folder, 'often')).filter((name) => name.endsWith('.partial')),
       [],
     );
   });

@@ -23,6 +23,8 @@ export interface Trial {
   readonly slowRank?: number;
   readonly checkpoints?: string;
   readonly checkpointEvery?: number;
+  /** Default 'wait'. */
+  readonly whenBusy?: 'skip' | 'wait';
   /** Directory to go on from. */
   readonly resume?: string;
 }
@@ -43,7 +45,12 @@ export interface Outcome {
   readonly shares: readonly number[];
   readonly restored: number;
   readonly straggler: { readonly rank?: number; readonly cause?: string; readonly factor: number };
-  readonly checkpoints: { readonly begun: number; readonly committed: number; readonly skipped: number } | null;
+  readonly checkpoints: {
+    readonly begun: number;
+    readonly committed: number;
+    readonly skipped: number;
+    readonly failure?: string;
+  } | null;
 }
 
 /** What each trial left at rank 0; all ranks must have ended with the same parameters. */

@@ -57,7 +57,8 @@ export interface LeftOut {
 }
 
 export interface ShardWritten {
-  readonly slot: number;
+  /** Undefined: this rank had none for it, and has said so. */
+  readonly slot: number | undefined;
   readonly step: number;
   /** The first rank tells of all: the checkpoint is whole, or was left unfinished because a rank had no room for it or is gone. */
   readonly outcome: 'own shard' | 'whole' | 'left out';
@@ -178,16 +179,22 @@ function prune(directory: string, step: number, keep: number): void {
   }
 }
 
-async function written(layout: ShardLayout, task: WriteShard, data: readonly Uint8Array[]): Promise<void> {
-  const began = performance.now();
-  const { slot, step } = task;
-  let said: Omit<ShardWritten, 'ms'>;
-  try {
-    said = { slot, step, outcome: await write(layout, task, data) };
-  } catch (error) {
-    said = { slot, step, outcome: 'own shard', error: (error as Error).message };
-  }
-  parentPort?.postMessage({ ...said, ms: performance.now() - began } satisfies ShardWritten);
+/** Does it after what was asked for before, and answers. */
+function answer(
+  slot: number | undefined,
+  step: number,
+  work: () => ShardWritten['outcome'] | Promise<ShardWritten['outcome']>,
+): void {
+  queue = queue.then(async () => {
+    const began = performance.now();
+    let said: Omit<ShardWritten, 'ms'>;
+    try {
+      said = { slot, step, outcome: await work() };
+    } catch (error) {
+      said = { slot, step, outcome: 'own shard', error: (error as Error).message };
+    }
+    parentPort?.postMessage({ ...said, ms: performance.now() - began } satisfies ShardWritten);
+  });
 }
 
 parentPort?.on('message', (message: ShardLayout | WriteShard | LeftOut) => {
@@ -199,9 +206,13 @@ parentPort?.on('message', (message: ShardLayout | WriteShard | LeftOut) => {
   }
   const layout = current as ShardLayout;
   if ('leftOut' in message) {
-    queue = queue.then(() => sayOf(layout, partialFolder(layout, message.leftOut), undefined)).catch(() => {});
+    const { leftOut: step } = message;
+    answer(undefined, step, () => {
+      sayOf(layout, partialFolder(layout, step), undefined);
+      return 'left out';
+    });
     return;
   }
   const data = copy(layout, message);
-  queue = queue.then(() => written(layout, message, data));
+  answer(message.slot, message.step, () => write(layout, message, data));
 });

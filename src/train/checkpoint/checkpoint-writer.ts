@@ -38,6 +38,8 @@ export class CheckpointWriter {
   #layout: ShardLayout | undefined;
   /** The pieces as this thread sees them. */
   #sources: readonly { readonly bytes: Uint8Array; readonly place: number }[] = [];
+  /** What the thread has not answered. */
+  #asked = 0;
   #begun = 0;
   #committed = -1;
   #skipped = 0;
@@ -81,6 +83,8 @@ export class CheckpointWriter {
     this.prepare(training);
     const { model, optimizer, rank, stepsDone } = training;
     const slot = this.#busy.indexOf(false);
+    this.#asked++;
+    this.#thread.ref();
     if (slot < 0) {
       this.#skipped++;
       this.#thread.postMessage({ leftOut: stepsDone } satisfies LeftOut);
@@ -93,7 +97,6 @@ export class CheckpointWriter {
     const task: WriteShard = { slot, step: stepsDone, optimizerSteps: optimizer.steps, state };
     this.#busy[slot] = true;
     this.#begun++;
-    this.#thread.ref();
     this.#thread.postMessage(task);
     const sources = this.#sources;
     training.beforeNextUpdate(() => {
@@ -147,11 +150,11 @@ export class CheckpointWriter {
   }
 
   #written({ slot, step, outcome, error, ms }: ShardWritten): void {
-    this.#busy[slot] = false;
-    if (!this.#busy.includes(true)) this.#thread.unref();
+    if (slot !== undefined) this.#busy[slot] = false;
+    if (--this.#asked === 0) this.#thread.unref();
     this.#writeMs += ms;
     if (outcome === 'whole') this.#committed = step;
-    if (outcome === 'left out') {
+    if (outcome === 'left out' && slot !== undefined) {
       this.#begun--;
       this.#skipped++;
     }
@@ -176,7 +179,7 @@ export class CheckpointWriter {
 
   /** Waits until everything that was begun is written. */
   async flush(): Promise<void> {
-    while (this.#busy.includes(true)) await once(this.#thread, 'message');
+    while (this.#asked > 0) await once(this.#thread, 'message');
   }
 
   /** Writes what was begun and ends the thread. Idempotent. */

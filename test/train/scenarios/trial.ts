@@ -58,7 +58,7 @@ asRank(async ({ rank, size, exchange, directory }) => {
             everySteps: trial.checkpointEvery ?? 4,
             keep: 3,
             settings,
-            whenBusy: 'wait',
+            whenBusy: trial.whenBusy ?? 'wait',
           });
     const sampler = new Sampler({ count: COUNT, globalBatch: GLOBAL_BATCH, seed: 3 });
     const losses: number[] = [];
