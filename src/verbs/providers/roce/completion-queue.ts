@@ -7,10 +7,9 @@ import { VerbsError } from '../../errors.js';
 import { COMPLETION_OPCODES } from '../../opcode.js';
 import { type Cause, STATUS, statusMeaning, statusName } from '../../status.js';
 import type { WorkCompletions } from '../../work-completions.js';
+import { CauseLog } from '../cause-log.js';
 import { CompletionRing, Due } from './completion-ring.js';
 import type { RoceDevice } from './device.js';
-
-const CAUSES = 1024;
 
 export class RoceCompletionQueue extends CompletionQueue {
   readonly device: RoceDevice;
@@ -19,10 +18,8 @@ export class RoceCompletionQueue extends CompletionQueue {
   /** Queue pairs that use it, once per direction. */
   users = 0;
   readonly ring: CompletionRing;
-  private readonly causes: (Cause | undefined)[] = [];
-  private lastCause = 0;
+  private readonly causes = new CauseLog();
   private isClosed = false;
-  private isHeld = false;
   private period: NodeJS.Timeout | undefined;
 
   constructor(device: RoceDevice, init: CqInit) {
@@ -83,9 +80,7 @@ export class RoceCompletionQueue extends CompletionQueue {
       words,
     };
     qp?.noteFailure(cause, isReceive, epoch);
-    this.lastCause++;
-    this.causes[this.lastCause % CAUSES] = cause;
-    wcs.causeId[n] = this.lastCause;
+    wcs.causeId[n] = this.causes.note(cause);
   }
 
   /** What the device has met so far, for a failure that the network may be the reason of. */
@@ -98,9 +93,7 @@ export class RoceCompletionQueue extends CompletionQueue {
   }
 
   cause(causeId: number): Cause | undefined {
-    return causeId > 0 && causeId > this.lastCause - CAUSES && causeId <= this.lastCause
-      ? this.causes[causeId % CAUSES]
-      : undefined;
+    return this.causes.find(causeId);
   }
 
   isReady(): boolean {
@@ -116,15 +109,7 @@ export class RoceCompletionQueue extends CompletionQueue {
   }
 
   moderate(moderation: Moderation): void {
-    const { count = 1, periodUs = 0 } = moderation;
-    for (const [name, value, low] of [
-      ['count', count, 1],
-      ['periodUs', periodUs, 0],
-    ] as const) {
-      if (!Number.isInteger(value) || value < low || value > 65535) {
-        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to 65535: got ${String(value)}`);
-      }
-    }
+    const { count, periodUs } = this.checkedModeration(moderation);
     this.ring.moderate(count, periodUs);
   }
 
@@ -143,8 +128,6 @@ export class RoceCompletionQueue extends CompletionQueue {
   }
 
   protected hold(on: boolean): void {
-    if (on === this.isHeld) return;
-    this.isHeld = on;
     this.device.hold(on);
   }
 

@@ -10,14 +10,12 @@
  *     progress() <── notices <───────────────────────────  states, events, connection management
  */
 
-import { closeSync, fstatSync, openSync } from 'node:fs';
 import { constants } from 'node:os';
 import { basename } from 'node:path';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { type Door, openDoor } from '../../../native/door.js';
 import { addonPath } from '../../../native/load.js';
-import type { CompletionThread, CqInit } from '../../completion-queue.js';
-import { CompletionChannel } from '../../completion-queue.js';
+import { CompletionChannel, type CompletionThread, type CqInit, type WaitOptions } from '../../completion-queue.js';
 import type { Connection, ConnectOptions, Listener } from '../../connection.js';
 import type {
   AllocOptions,
@@ -30,12 +28,13 @@ import type {
   MapFileOptions,
 } from '../../device.js';
 import { VerbsError } from '../../errors.js';
-import type { MemoryKind } from '../../memory-region.js';
 import type { QueuePair } from '../../queue-pair.js';
 import { systemError } from '../../system-error.js';
 import { RegionTable } from '../../transport/region-table.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
-import { createSegment, Segment } from '../shm/segment.js';
+import { EventQueue } from '../event-queue.js';
+import { MappedMemory } from '../mapped-memory.js';
+import type { TableRegion } from '../table-region.js';
 import { gidText, type LocalAddress, parseIp, ROCE_PORT } from './address.js';
 import { RoceCompletionQueue } from './completion-queue.js';
 import { ConnectionManager } from './connection-manager.js';
@@ -76,12 +75,6 @@ const EVENT_WORDS: Readonly<Partial<Record<AsyncEventType, string>>> = {
   SQ_DRAINED: 'the send queue is drained: everything posted before is complete',
 };
 
-/** A wait in progress. */
-export interface Waiter<T> {
-  resolve(value: T): void;
-  reject(error: unknown): void;
-}
-
 const open = new Set<RoceDevice>();
 
 function closeAll(): void {
@@ -98,6 +91,7 @@ export class RoceDevice implements Device {
   readonly port: number;
   readonly capabilities: Capabilities;
   readonly regions = new RegionTable();
+  readonly memory: MappedMemory;
   readonly door: Door;
   /** Whether this thread runs the data path itself. */
   readonly lease: Lease;
@@ -116,12 +110,8 @@ export class RoceDevice implements Device {
   private readonly freeSlots: number[] = [];
   private readonly pds: RoceProtectionDomain[] = [];
   private readonly cqs = new Map<number, RoceCompletionQueue>();
-  private readonly memories = new Map<ArrayBuffer, MemoryKind>();
-  private readonly readOnly = new WeakSet<ArrayBuffer>();
-  private readonly addresses = new WeakMap<ArrayBuffer, number>();
   private readonly registered = new Map<number, RoceMemoryRegion>();
-  private readonly events: AsyncEvent[] = [];
-  private readonly eventWaiters = new Set<Waiter<AsyncEvent>>();
+  private readonly events = new EventQueue();
   private manager: ConnectionManager | undefined;
   private lastCounters = new RoceCounters();
   private slots = 0;
@@ -148,6 +138,7 @@ export class RoceDevice implements Device {
   private constructor(local: LocalAddress, name: string) {
     this.name = name;
     this.door = openDoor();
+    this.memory = new MappedMemory(this.door, 'verbena-roce');
     const { addon } = this.door;
     this.datagram = openSocket(this.door, local);
     this.port = addon.datagramPort(this.datagram);
@@ -382,80 +373,20 @@ export class RoceDevice implements Device {
 
   alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
     this.assertOpen();
-    if (!Number.isInteger(byteLength) || byteLength < 1) {
-      throw new VerbsError('VERBS_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
-    }
-    const unit = options.hugePages ? 2 << 20 : PAGE;
-    const segment = createSegment(this.door, 'verbena-roce', Math.ceil(byteLength / unit) * unit, options);
-    const memory = this.door.addon.view(segment.mapping, 0, byteLength);
-    segment.close(this.door);
-    this.memories.set(memory, 'arena');
-    return memory;
+    return this.memory.alloc(byteLength, options);
   }
 
   free(memory: ArrayBuffer): void {
-    if (!this.memories.has(memory)) return;
-    for (const region of this.registered.values()) {
-      if (region.bytes.buffer === memory && region.kind !== 'umr') {
-        throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister it first');
-      }
-    }
-    this.memories.delete(memory);
+    this.memory.free(memory, this.registered.values());
   }
 
   mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
     this.assertOpen();
-    const { writable = false, offset = 0 } = options;
-    if (!Number.isInteger(offset) || offset < 0 || offset % PAGE !== 0) {
-      throw new VerbsError('VERBS_INVALID', `offset must be a multiple of ${PAGE}: got ${String(offset)}`);
-    }
-    let fd: number;
-    try {
-      fd = openSync(path, writable ? 'r+' : 'r');
-    } catch (cause) {
-      throw new VerbsError('VERBS_SYSTEM', `cannot open ${path}: ${(cause as Error).message}`, { cause });
-    }
-    try {
-      const { size } = fstatSync(fd);
-      const length = options.length ?? size - offset;
-      if (!(Number.isInteger(length) && length >= 1 && offset + length <= size)) {
-        throw new VerbsError(
-          'VERBS_INVALID',
-          `${path} has ${size} bytes: bytes ${offset} to ${offset + length} are not all there`,
-        );
-      }
-      const segment = new Segment(this.door, fd, offset, length, writable, false);
-      segment.close(this.door);
-      this.memories.set(segment.buffer, 'file');
-      if (!writable) this.readOnly.add(segment.buffer);
-      return segment.buffer;
-    } finally {
-      closeSync(fd);
-    }
+    return this.memory.mapFile(path, options);
   }
 
   directAccess(): Uint8Array {
     throw new VerbsError('VERBS_UNSUPPORTED', 'the memory of a RoCE peer is on another host: use RDMA_READ and RDMA_WRITE');
-  }
-
-  /** The kind of a buffer: of this device, or the process's own. */
-  kindOf(buffer: ArrayBuffer): MemoryKind {
-    return this.memories.get(buffer) ?? 'private';
-  }
-
-  isReadOnly(buffer: ArrayBuffer): boolean {
-    return this.readOnly.has(buffer);
-  }
-
-  /** Address of the first of some bytes, in this process. */
-  addressOf(bytes: Uint8Array): number {
-    const buffer = bytes.buffer as ArrayBuffer;
-    let base = this.addresses.get(buffer);
-    if (base === undefined) {
-      base = this.door.addon.addressOf(buffer);
-      this.addresses.set(buffer, base);
-    }
-    return base + bytes.byteOffset;
   }
 
   /** An address for a region that is made of others. */
@@ -465,11 +396,11 @@ export class RoceDevice implements Device {
     return address;
   }
 
-  adoptRegion(region: RoceMemoryRegion): void {
-    this.registered.set(region.rkey, region);
+  adoptRegion(region: TableRegion): void {
+    this.registered.set(region.rkey, region as RoceMemoryRegion);
   }
 
-  releaseRegion(region: RoceMemoryRegion): void {
+  releaseRegion(region: TableRegion): void {
     this.registered.delete(region.rkey);
   }
 
@@ -491,57 +422,17 @@ export class RoceDevice implements Device {
   }
 
   raise(event: AsyncEvent): void {
-    const [waiter] = this.eventWaiters;
-    if (waiter) waiter.resolve(event);
-    else this.events.push(event);
+    this.events.push(event);
   }
 
   pollEvent(): AsyncEvent | undefined {
     this.progress();
-    return this.events.shift();
+    return this.events.take();
   }
 
-  nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
-    const event = this.pollEvent();
-    if (event) return Promise.resolve(event);
-    return this.wait<AsyncEvent>(options, 'no event', (waiter) => {
-      this.eventWaiters.add(waiter);
-      return () => this.eventWaiters.delete(waiter);
-    });
-  }
-
-  /** A wait with a time limit and a signal. `start` registers the waiter and returns what takes it back. */
-  wait<T>(
-    options: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined },
-    what: string,
-    start: (waiter: Waiter<T>) => () => void,
-  ): Promise<T> {
-    const { timeoutMs, signal } = options;
-    return new Promise<T>((resolve, reject) => {
-      if (signal?.aborted || this.isClosed) {
-        reject(signal?.reason ?? new VerbsError('VERBS_CLOSED', 'the device is closed'));
-        return;
-      }
-      let isOver = false;
-      const end = (act: () => void): void => {
-        if (isOver) return;
-        isOver = true;
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', abort);
-        takeBack();
-        this.hold(false);
-        act();
-      };
-      const abort = (): void => end(() => reject(signal?.reason));
-      const late = (): void => end(() => reject(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)));
-      const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
-      const takeBack = start({
-        resolve: (value) => end(() => resolve(value)),
-        reject: (error) => end(() => reject(error)),
-      });
-      this.hold(true);
-      signal?.addEventListener('abort', abort, { once: true });
-    });
+  nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
+    this.progress();
+    return this.events.next(this, options);
   }
 
   counters(): Counters {
@@ -579,7 +470,7 @@ export class RoceDevice implements Device {
     this.queuePairs.clear();
     for (const pd of this.pds) pd.shut();
     for (const cq of [...this.cqs.values()]) cq.shut();
-    for (const waiter of [...this.eventWaiters]) waiter.reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
+    this.events.close();
     this.commands.close();
     this.notices.close();
     this.door.addon.bellClose(this.bell);

@@ -3,25 +3,15 @@
  */
 
 import { VerbsError } from '../../errors.js';
-import type { MemoryRegion } from '../../memory-region.js';
-import { opcodeOf } from '../../opcode.js';
 import type { QpInit } from '../../protection-domain.js';
 import type { AddressVector, QpAttributes, QpState } from '../../qp-state.js';
-import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
+import type { QpAddress } from '../../queue-pair.js';
 import { type Cause, STATUS, statusName } from '../../status.js';
-import { QueuedSend } from '../../transport/prepared-send.js';
 import { RcEndpoint } from '../../transport/rc-endpoint.js';
-import { QueuedReceive, ReceivePoster } from '../../transport/receive-poster.js';
-import { SendFlag, SendWork } from '../../transport/send-queue.js';
-import {
-  type PreparedRecv,
-  type PreparedSend,
-  type PrepareSpec,
-  type RecvWorkRequest,
-  rejectRequest,
-  type SendWorkRequest,
-  sendFault,
-} from '../../work-request.js';
+import { ReceivePoster } from '../../transport/receive-poster.js';
+import type { SendQueue } from '../../transport/send-queue.js';
+import { rejectRequest } from '../../work-request.js';
+import { QueuedQueuePair } from '../queued-queue-pair.js';
 import { endFrom, endOf, ipText, isGroup, ROCE_PORT } from './address.js';
 import { RoceAddressHandle } from './address-handle.js';
 import type { RoceCompletionQueue } from './completion-queue.js';
@@ -39,7 +29,7 @@ const MAX_SGE = 64;
 
 const FLUSHED = statusName(STATUS.WR_FLUSH_ERR);
 
-export class RoceQueuePair extends QueuePair {
+export class RoceQueuePair extends QueuedQueuePair {
   readonly device: RoceDevice;
   readonly pd: RoceProtectionDomain;
   readonly qpNum: number;
@@ -50,9 +40,10 @@ export class RoceQueuePair extends QueuePair {
   private state64: SharedArrayBuffer | undefined;
   private readonly roceSrq: RoceSharedReceiveQueue | undefined;
   private readonly memory: QueuePairMemory;
-  private readonly poster: ReceivePoster;
-  private readonly work: SendWork;
-  private psn = Math.floor(Math.random() * 0x1000000);
+  protected readonly sendQueue: SendQueue;
+  protected readonly poster: ReceivePoster;
+  protected readonly isShared: boolean;
+  protected psn = Math.floor(Math.random() * 0x1000000);
   /** Counts RESETs, as the engine does: what was reported before the last one is old news. */
   private epoch = 0;
   private isClosed = false;
@@ -71,8 +62,9 @@ export class RoceQueuePair extends QueuePair {
     const receive = { depth: hasReceives ? this.maxRecvWr : 1, maxSge: this.maxRecvSge };
     const buffer = QueuePairMemory.make(send, receive);
     this.memory = new QueuePairMemory(send, receive, buffer);
+    this.sendQueue = this.memory.sendQueue;
+    this.isShared = this.roceSrq !== undefined;
     this.poster = new ReceivePoster(this.memory.receiveQueue);
-    this.work = new SendWork(this.maxSendSge);
     const { slot, qpNum } = device.adoptQueuePair(this);
     this.slot = slot;
     this.qpNum = qpNum;
@@ -141,20 +133,6 @@ export class RoceQueuePair extends QueuePair {
     return `${ipText(address)} port ${port}, QP ${destQpNum}`;
   }
 
-  /**
-   * Connects as connection management means it: there, the PSN that a side names is the one it expects, so the peer's is the first that
-   * this side sends, and this side's own is the first that it takes.
-   */
-  async connectManaged(peer: QpAddress, options?: ConnectAttributes): Promise<void> {
-    const expected = this.psn;
-    this.psn = peer.psn;
-    try {
-      await this.connect({ ...peer, psn: expected }, options);
-    } finally {
-      this.psn = expected;
-    }
-  }
-
   protected override speaksWith(provider: string): boolean {
     return provider === 'roce' || provider === 'ibverbs';
   }
@@ -202,136 +180,24 @@ export class RoceQueuePair extends QueuePair {
     else if (!isFlush) this.entered('SQE', epoch);
   }
 
-  postSend(wr: SendWorkRequest | readonly SendWorkRequest[]): void {
-    this.assertOpen();
-    const chain = Array.isArray(wr) ? (wr as readonly SendWorkRequest[]) : [wr as SendWorkRequest];
-    try {
-      for (let i = 0; i < chain.length; i++) this.postOne(chain[i], i);
-    } finally {
-      this.kick();
-    }
-  }
-
-  private postOne(wr: SendWorkRequest, index: number): void {
-    this.assertSends(index);
-    const fault = sendFault(this.type, wr, this);
-    if (fault) rejectRequest(fault, index);
-    const w = this.work;
-    const sgl = wr.sgl ?? [];
-    w.opcode = opcodeOf(wr.opcode);
-    w.flags =
-      (wr.signaled === false ? 0 : SendFlag.signaled) | (wr.fence ? SendFlag.fence : 0) | (wr.solicited ? SendFlag.solicited : 0);
-    w.id = wr.id ?? 0;
-    w.immediate = wr.imm ?? 0;
-    w.remoteAddress = wr.remoteAddr ?? 0;
-    w.remoteKey = (wr.rkey ?? 0) >>> 0;
-    const swap = BigInt.asUintN(64, (wr.opcode === 'ATOMIC_FETCH_AND_ADD' ? wr.add : wr.swap) ?? 0n);
-    const compare = BigInt.asUintN(64, wr.compare ?? 0n);
-    w.swapHi = Number(swap >> 32n);
-    w.swapLo = Number(swap & 0xffffffffn);
-    w.compareHi = Number(compare >> 32n);
-    w.compareLo = Number(compare & 0xffffffffn);
-    w.destQp = wr.remoteQpn ?? 0;
-    w.destKey = ((this.type === 'DCI' ? wr.dcKey : wr.remoteQkey) ?? 0) >>> 0;
-    if (wr.ah) w.destination = this.destinationOf(wr.ah, index);
-    w.sgeCount = sgl.length;
-    for (let s = 0; s < sgl.length; s++) {
-      w.sgeAddress[s] = sgl[s].addr;
-      w.sgeLength[s] = sgl[s].length;
-      w.sgeKey[s] = sgl[s].lkey;
-    }
-    w.inlineData = wr.inlineData ?? (wr.inline ? this.gatherInline(w) : null);
-    this.postWork(w, index);
-  }
-
-  /** Posts what a `SendWork` holds, in a state that takes sends. The caller kicks. */
-  postWork(work: SendWork, index: number): void {
-    this.assertSends(index);
-    if (this.sqSigAll) work.flags |= SendFlag.signaled;
-    if (this.memory.sendQueue.push(work)) return;
-    throw new VerbsError('VERBS_QUEUE_FULL', `the send queue holds ${this.maxSendWr} requests: wait for a completion`, {
-      badIndex: index,
-    });
-  }
-
   /** Tells the engine that there is something to do. */
   kick(): void {
     this.device.ring(this.slot);
   }
 
-  private destinationOf(ah: unknown, index: number): number {
+  protected destinationOf(ah: unknown, index: number): number {
     if (!(ah instanceof RoceAddressHandle) || ah.isClosed) {
       rejectRequest('ah is closed, or is no address handle of this device: make one with pd.createAh', index);
     }
     return ah.destination;
   }
 
-  /** The bytes of the list, taken now; null when a key is wrong: then the request fails as one that is not inline. */
-  private gatherInline(w: SendWork): Uint8Array | null {
-    const bytes = new Uint8Array(this.maxInline);
-    let at = 0;
-    for (let s = 0; s < w.sgeCount; s++) {
-      if (!this.pd.memory.read(w.sgeKey[s], w.sgeAddress[s], w.sgeLength[s], bytes, at)) return null;
-      at += w.sgeLength[s];
-    }
-    return bytes.subarray(0, at);
-  }
-
-  postRecv(wr: RecvWorkRequest | readonly RecvWorkRequest[]): void {
-    this.assertReceives();
-    try {
-      this.poster.post(wr);
-    } finally {
-      if (this.memory.isFailed) this.kick();
-    }
-  }
-
-  postRange(addr: number, length: number, lkey: number, id: number): void {
-    this.assertReceives();
-    this.poster.postOne(addr, length, lkey, id);
+  protected receivesPosted(): void {
     if (this.memory.isFailed) this.kick();
   }
 
-  prepare(spec: PrepareSpec): PreparedSend {
-    this.assertOpen();
-    if (spec.ah) this.destinationOf(spec.ah, 0);
-    return new QueuedSend(this, spec);
-  }
-
-  prepareRecv(region: MemoryRegion): PreparedRecv {
-    this.assertOpen();
-    return new QueuedReceive(this, region);
-  }
-
-  private assertOpen(): void {
+  protected assertOpen(): void {
     if (this.isClosed || this.device.isClosed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex: 0 });
-  }
-
-  private assertSends(index: number): void {
-    this.assertOpen();
-    const { type } = this;
-    const state = super.state;
-    if (type === 'DCT') {
-      throw new VerbsError('VERBS_ILLEGAL', 'a DC target takes no sends: use a DC initiator', { badIndex: index });
-    }
-    if (state === 'RESET' || state === 'INIT' || state === 'RTR') {
-      throw new VerbsError('VERBS_ILLEGAL', `sends are posted in RTS, not in ${state}: connect the queue pair first`, {
-        badIndex: index,
-      });
-    }
-  }
-
-  private assertReceives(): void {
-    this.assertOpen();
-    if (this.roceSrq) {
-      throw new VerbsError('VERBS_ILLEGAL', 'the queue pair receives through its shared receive queue: post there', {
-        badIndex: 0,
-      });
-    }
-    if (this.type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex: 0 });
-    if (super.state === 'RESET') {
-      throw new VerbsError('VERBS_ILLEGAL', 'receives are posted from INIT on, not in RESET', { badIndex: 0 });
-    }
   }
 
   attachMulticast(group: string): void {

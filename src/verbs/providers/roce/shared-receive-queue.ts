@@ -4,14 +4,12 @@
 
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import type { SrqInit } from '../../protection-domain.js';
+import { checkedSrqInit, type SrqInit } from '../../protection-domain.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
 import { QueuedReceive, ReceivePoster } from '../../transport/receive-poster.js';
 import type { PreparedRecv, RecvWorkRequest } from '../../work-request.js';
 import type { RoceProtectionDomain } from './protection-domain.js';
 import { SharedReceiveMemory } from './shared-receive-memory.js';
-
-const KNOWN = new Set(['maxWr', 'maxSge', 'limit']);
 
 export class RoceSharedReceiveQueue implements SharedReceiveQueue {
   readonly maxWr: number;
@@ -25,21 +23,7 @@ export class RoceSharedReceiveQueue implements SharedReceiveQueue {
   private isClosed = false;
 
   constructor(pd: RoceProtectionDomain, init: SrqInit) {
-    for (const name of Object.keys(init)) {
-      if (!KNOWN.has(name)) {
-        throw new VerbsError('VERBS_INVALID', `createSrq has no option '${name}': it has ${[...KNOWN].join(', ')}`);
-      }
-    }
-    const { maxWr = 256, maxSge = 3, limit = 0 } = init;
-    for (const [name, value, low, high] of [
-      ['maxWr', maxWr, 1, 65536],
-      ['maxSge', maxSge, 1, 64],
-      ['limit', limit, 0, 65536],
-    ] as const) {
-      if (!Number.isInteger(value) || value < low || value > high) {
-        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to ${high}: got ${String(value)}`);
-      }
-    }
+    const { maxWr, maxSge, limit } = checkedSrqInit(init);
     this.pd = pd;
     this.maxWr = maxWr;
     this.maxSge = maxSge;

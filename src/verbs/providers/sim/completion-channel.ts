@@ -3,6 +3,7 @@
  */
 
 import { CompletionChannel, type CompletionQueue, type WaitOptions } from '../../completion-queue.js';
+import { waitOn } from '../waiting.js';
 import type { SimDevice } from './device.js';
 
 export class SimCompletionChannel extends CompletionChannel {
@@ -25,7 +26,7 @@ export class SimCompletionChannel extends CompletionChannel {
       const queue = this.queues.shift();
       if (queue) return queue;
       const leftMs = endNs === undefined ? undefined : (endNs - fabric.nowNs) / 1e6;
-      await this.device.wait<void>({ timeoutMs: leftMs, signal }, 'no event', ({ resolve }) => {
+      await waitOn<void>(this.device, { timeoutMs: leftMs, signal }, 'no event', ({ resolve }) => {
         this.waiters.add(resolve);
         return () => this.waiters.delete(resolve);
       });

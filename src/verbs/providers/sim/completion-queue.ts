@@ -10,12 +10,12 @@ import { VerbsError } from '../../errors.js';
 import type { Cause } from '../../status.js';
 import { powerOfTwo } from '../../transport/sequence.js';
 import type { WorkCompletions } from '../../work-completions.js';
+import { CauseLog } from '../cause-log.js';
+import { waitOn } from '../waiting.js';
 import type { SimDevice } from './device.js';
 
 /** An entry takes 8 words. */
 const ENTRY_SHIFT = 3;
-const CAUSES = 1024;
-const KNOWN = new Set(['depth', 'mode', 'spinUs', 'channel', 'thread']);
 
 /** How the queue is armed. */
 const Armed = { not: 0, solicited: 1, any: 2 } as const;
@@ -31,24 +31,17 @@ export class SimCompletionQueue extends CompletionQueue {
   private tail = 0;
   private isOverrun = false;
   private isClosed = false;
-  private isHeld = false;
   private readonly virtualWaiters: (() => void)[] = [];
   private armed: number = Armed.not;
   private eventCount = 1;
   private eventPeriodUs = 0;
   private sinceArmed = 0;
   private cancelPeriod: (() => void) | undefined;
-  private readonly causes: (Cause | undefined)[] = [];
-  private lastCause = 0;
+  private readonly causes = new CauseLog();
 
   constructor(device: SimDevice, init: CqInit) {
-    for (const name of Object.keys(init)) {
-      if (!KNOWN.has(name)) {
-        throw new VerbsError('VERBS_INVALID', `createCq has no option '${name}': it has ${[...KNOWN].join(', ')}`);
-      }
-    }
-    if (init.thread !== undefined) throw new VerbsError('VERBS_UNSUPPORTED', 'a simulated device has no completion threads');
     super(init);
+    if (init.thread !== undefined) throw new VerbsError('VERBS_UNSUPPORTED', 'a simulated device has no completion threads');
     this.device = device;
     const n = powerOfTwo(this.depth);
     this.mask = n - 1;
@@ -132,15 +125,7 @@ export class SimCompletionQueue extends CompletionQueue {
   }
 
   moderate(moderation: Moderation): void {
-    const { count = 1, periodUs = 0 } = moderation;
-    for (const [name, value, low] of [
-      ['count', count, 1],
-      ['periodUs', periodUs, 0],
-    ] as const) {
-      if (!Number.isInteger(value) || value < low || value > 65535) {
-        throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to 65535: got ${String(value)}`);
-      }
-    }
+    const { count, periodUs } = this.checkedModeration(moderation);
     this.eventCount = count;
     this.eventPeriodUs = periodUs;
   }
@@ -173,7 +158,7 @@ export class SimCompletionQueue extends CompletionQueue {
     while (!this.isReady()) {
       this.requestNotify(false);
       const leftMs = endNs === undefined ? undefined : (endNs - fabric.nowNs) / 1e6;
-      await this.device.wait<void>({ timeoutMs: leftMs, signal }, 'no completion', ({ resolve }) => {
+      await waitOn<void>(this.device, { timeoutMs: leftMs, signal }, 'no completion', ({ resolve }) => {
         this.virtualWaiters.push(resolve);
         return () => {
           const at = this.virtualWaiters.indexOf(resolve);
@@ -185,20 +170,14 @@ export class SimCompletionQueue extends CompletionQueue {
 
   /** Keeps a cause under a number. */
   explain(cause: Cause): number {
-    this.lastCause++;
-    this.causes[this.lastCause % CAUSES] = cause;
-    return this.lastCause;
+    return this.causes.note(cause);
   }
 
   cause(causeId: number): Cause | undefined {
-    return causeId > 0 && causeId > this.lastCause - CAUSES && causeId <= this.lastCause
-      ? this.causes[causeId % CAUSES]
-      : undefined;
+    return this.causes.find(causeId);
   }
 
   protected hold(on: boolean): void {
-    if (on === this.isHeld) return;
-    this.isHeld = on;
     this.device.fabric.hold(on);
   }
 

@@ -2,7 +2,7 @@
  * A simulated device: numbers, keys and addresses of its own, and the place where frames of the fabric find their queue pair.
  */
 
-import type { CompletionChannel, CompletionThread, CqInit } from '../../completion-queue.js';
+import type { CompletionChannel, CompletionThread, CqInit, WaitOptions } from '../../completion-queue.js';
 import type { Connection, ConnectOptions, Listener } from '../../connection.js';
 import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device } from '../../device.js';
 import { VerbsError } from '../../errors.js';
@@ -13,13 +13,15 @@ import { DecodeError, decodePacket, Packet } from '../../transport/packet.js';
 import { RegionTable } from '../../transport/region-table.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
 import { MULTICAST_QP } from '../../transport/ud-endpoint.js';
+import { EventQueue } from '../event-queue.js';
+import { checkAllocation } from '../mapped-memory.js';
+import type { TableRegion } from '../table-region.js';
 import { SimCompletionChannel } from './completion-channel.js';
 import { SimCompletionQueue } from './completion-queue.js';
 import { ConnectionManager } from './connection-manager.js';
 import type { SimFabric } from './fabric.js';
 import type { Frame } from './frame.js';
 import { gidBytesOf, gidOf } from './gid.js';
-import type { SimMemoryRegion } from './memory-region.js';
 import { SimProtectionDomain } from './protection-domain.js';
 import type { SimQueuePair } from './queue-pair.js';
 
@@ -28,11 +30,6 @@ const DEVICE_SPACE = 2 ** 40;
 const PAGE = 4096;
 /** Queue pair numbers below are for management. */
 const FIRST_NUMBER = 16;
-
-interface EventWaiter {
-  resolve(event: AsyncEvent): void;
-  reject(error: unknown): void;
-}
 
 export class SimDevice implements Device {
   readonly provider = 'sim';
@@ -57,9 +54,8 @@ export class SimDevice implements Device {
   private readonly groupMembers = new Map<number, SimQueuePair[]>();
   private readonly arenas = new Map<ArrayBuffer, number>();
   private readonly privateAddresses = new WeakMap<ArrayBuffer, number>();
-  private readonly registered = new Map<number, SimMemoryRegion>();
-  private readonly events: AsyncEvent[] = [];
-  private readonly eventWaiters: EventWaiter[] = [];
+  private readonly registered = new Map<number, TableRegion>();
+  private readonly events = new EventQueue();
   private readonly packet = new Packet();
   private manager: ConnectionManager | undefined;
   private nextNumber = FIRST_NUMBER;
@@ -131,9 +127,7 @@ export class SimDevice implements Device {
 
   alloc(byteLength: number, _options: AllocOptions = {}): ArrayBuffer {
     this.assertOpen();
-    if (!Number.isInteger(byteLength) || byteLength < 1) {
-      throw new VerbsError('VERBS_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
-    }
+    checkAllocation(byteLength);
     let memory: ArrayBuffer;
     try {
       memory = new ArrayBuffer(byteLength);
@@ -195,11 +189,11 @@ export class SimDevice implements Device {
     return address;
   }
 
-  adoptRegion(region: SimMemoryRegion): void {
+  adoptRegion(region: TableRegion): void {
     this.registered.set(region.rkey, region);
   }
 
-  releaseRegion(region: SimMemoryRegion): void {
+  releaseRegion(region: TableRegion): void {
     this.registered.delete(region.rkey);
   }
 
@@ -282,9 +276,7 @@ export class SimDevice implements Device {
   }
 
   raise(event: AsyncEvent): void {
-    const waiter = this.eventWaiters.shift();
-    if (waiter) waiter.resolve(event);
-    else this.events.push(event);
+    this.events.push(event);
   }
 
   overran(cq: SimCompletionQueue): void {
@@ -296,59 +288,25 @@ export class SimDevice implements Device {
   }
 
   pollEvent(): AsyncEvent | undefined {
+    this.progress();
+    return this.events.take();
+  }
+
+  nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
+    this.progress();
+    return this.events.next(this, options);
+  }
+
+  progress(): void {
     this.fabric.progress();
-    return this.events.shift();
   }
 
-  nextEvent(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<AsyncEvent> {
-    const event = this.pollEvent();
-    if (event) return Promise.resolve(event);
-    return this.wait(options, 'no event', (waiter) => {
-      this.eventWaiters.push(waiter);
-      return () => this.eventWaiters.splice(this.eventWaiters.indexOf(waiter), 1);
-    });
+  hold(on: boolean): void {
+    this.fabric.hold(on);
   }
 
-  /** A wait with a time limit on the fabric's clock and a signal. `start` registers the waiter and returns what takes it back. */
-  wait<T>(
-    options: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined },
-    what: string,
-    start: (waiter: { resolve(value: T): void; reject(error: unknown): void }) => () => void,
-  ): Promise<T> {
-    const { timeoutMs, signal } = options;
-    return new Promise<T>((resolve, reject) => {
-      if (signal?.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      if (this.isClosed) {
-        reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
-        return;
-      }
-      const { fabric } = this;
-      let cancelTimer: (() => void) | undefined;
-      const end = (act: () => void): void => {
-        if (cancelTimer === done) return;
-        cancelTimer?.();
-        cancelTimer = done;
-        signal?.removeEventListener('abort', abort);
-        takeBack();
-        fabric.hold(false);
-        act();
-      };
-      const done = (): void => {};
-      const abort = (): void => end(() => reject(signal?.reason));
-      const takeBack = start({
-        resolve: (value) => end(() => resolve(value)),
-        reject: (error) => end(() => reject(error)),
-      });
-      fabric.hold(true);
-      signal?.addEventListener('abort', abort, { once: true });
-      if (timeoutMs !== undefined) {
-        const late = (): void => end(() => reject(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)));
-        cancelTimer = fabric.at(fabric.nowNs + Math.ceil(timeoutMs * 1e6), late);
-      }
-    });
+  after(ms: number, act: () => void): () => void {
+    return this.fabric.at(this.fabric.nowNs + Math.ceil(ms * 1e6), act);
   }
 
   counters(): Counters {
@@ -371,7 +329,7 @@ export class SimDevice implements Device {
     for (const group of this.fabric.groups) group.members.delete(this);
     for (const pd of this.pds) pd.shut();
     for (const cq of [...this.cqs]) cq.shut();
-    for (const waiter of this.eventWaiters.splice(0)) waiter.reject(new VerbsError('VERBS_CLOSED', 'the device is closed'));
+    this.events.close();
   }
 
   [Symbol.dispose](): void {

@@ -7,32 +7,22 @@
  */
 
 import { VerbsError } from '../../errors.js';
-import type { MemoryRegion } from '../../memory-region.js';
-import { opcodeOf } from '../../opcode.js';
 import type { QpInit } from '../../protection-domain.js';
 import type { QpAttributes, QpState } from '../../qp-state.js';
-import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
+import type { QpAddress } from '../../queue-pair.js';
 import { DcInitiator } from '../../transport/dc-initiator.js';
 import { DcTarget } from '../../transport/dc-target.js';
 import { TransportCounters, type TransportEndpoint } from '../../transport/host.js';
 import type { Packet } from '../../transport/packet.js';
-import { QueuedSend } from '../../transport/prepared-send.js';
 import { RcEndpoint } from '../../transport/rc-endpoint.js';
 import type { RcSettings } from '../../transport/rc-settings.js';
-import { QueuedReceive, ReceivePoster } from '../../transport/receive-poster.js';
+import { ReceivePoster } from '../../transport/receive-poster.js';
 import { ReceiveQueue, ReceiveWork } from '../../transport/receive-queue.js';
-import { SendFlag, SendQueue, SendWork } from '../../transport/send-queue.js';
+import { SendQueue } from '../../transport/send-queue.js';
 import { UcEndpoint } from '../../transport/uc-endpoint.js';
 import { UdEndpoint } from '../../transport/ud-endpoint.js';
-import {
-  type PreparedRecv,
-  type PreparedSend,
-  type PrepareSpec,
-  type RecvWorkRequest,
-  rejectRequest,
-  type SendWorkRequest,
-  sendFault,
-} from '../../work-request.js';
+import { rejectRequest } from '../../work-request.js';
+import { QueuedQueuePair } from '../queued-queue-pair.js';
 import { destinationOf, GROUP_BIT, SimAddressHandle } from './address-handle.js';
 import type { SimCompletionQueue } from './completion-queue.js';
 import type { SimDevice } from './device.js';
@@ -51,19 +41,19 @@ interface Sender extends TransportEndpoint {
 const FLUSH = 5;
 const RECV = 7;
 
-export class SimQueuePair extends QueuePair {
+export class SimQueuePair extends QueuedQueuePair {
   readonly device: SimDevice;
   readonly pd: SimProtectionDomain;
   readonly qpNum: number;
   readonly counters = new TransportCounters();
   readonly simSrq: SimSharedReceiveQueue | undefined;
   endpoint: TransportEndpoint | undefined;
-  private readonly sendQueue: SendQueue;
+  protected readonly sendQueue: SendQueue;
   private readonly receiveQueue: ReceiveQueue;
-  private readonly poster: ReceivePoster;
-  private readonly work: SendWork;
+  protected readonly poster: ReceivePoster;
+  protected readonly isShared: boolean;
   private readonly reporter: Reporter;
-  private psn: number;
+  protected psn: number;
   private readonly groups = new Set<number>();
   /** The settings that the endpoint looks at. */
   private settings: RcSettings | undefined;
@@ -86,28 +76,14 @@ export class SimQueuePair extends QueuePair {
     this.sendQueue = new SendQueue({ depth: hasSends ? this.maxSendWr : 1, maxSge: this.maxSendSge, maxInline: this.maxInline });
     this.receiveQueue =
       this.simSrq?.queue ?? new ReceiveQueue({ depth: init.type === 'DCI' ? 1 : this.maxRecvWr, maxSge: this.maxRecvSge });
+    this.isShared = this.simSrq !== undefined;
     this.poster = new ReceivePoster(this.receiveQueue);
-    this.work = new SendWork(this.maxSendSge);
     this.reporter = new Reporter(this);
     this.qpNum = device.allocateNumber(this);
     this.psn = device.fabric.random.below(0x1000000);
     for (const cq of [this.sendCq, this.recvCq] as SimCompletionQueue[]) cq.users++;
     if (this.simSrq) this.simSrq.users++;
     pd.adopt(this);
-  }
-
-  /**
-   * Connects as connection management means it: there, the PSN that a side names is the one it expects, so the peer's is the first that
-   * this side sends, and this side's own is the first that it takes.
-   */
-  async connectManaged(peer: QpAddress, options?: ConnectAttributes): Promise<void> {
-    const expected = this.psn;
-    this.psn = peer.psn;
-    try {
-      await this.connect({ ...peer, psn: expected }, options);
-    } finally {
-      this.psn = expected;
-    }
   }
 
   address(): QpAddress {
@@ -132,130 +108,18 @@ export class SimQueuePair extends QueuePair {
     return `${this.device.fabric.devices[this.peerIndex]?.name ?? av.gid}, QP ${destQpNum}`;
   }
 
-  postSend(wr: SendWorkRequest | readonly SendWorkRequest[]): void {
-    this.assertOpen();
-    const chain = Array.isArray(wr) ? (wr as readonly SendWorkRequest[]) : [wr as SendWorkRequest];
-    try {
-      for (let i = 0; i < chain.length; i++) this.postOne(chain[i], i);
-    } finally {
-      this.kick();
-    }
-  }
-
-  private postOne(wr: SendWorkRequest, index: number): void {
-    this.assertSends(index);
-    const fault = sendFault(this.type, wr, this);
-    if (fault) rejectRequest(fault, index);
-    const w = this.work;
-    const sgl = wr.sgl ?? [];
-    w.opcode = opcodeOf(wr.opcode);
-    w.flags =
-      (wr.signaled === false ? 0 : SendFlag.signaled) | (wr.fence ? SendFlag.fence : 0) | (wr.solicited ? SendFlag.solicited : 0);
-    w.id = wr.id ?? 0;
-    w.immediate = wr.imm ?? 0;
-    w.remoteAddress = wr.remoteAddr ?? 0;
-    w.remoteKey = (wr.rkey ?? 0) >>> 0;
-    const swap = BigInt.asUintN(64, (wr.opcode === 'ATOMIC_FETCH_AND_ADD' ? wr.add : wr.swap) ?? 0n);
-    const compare = BigInt.asUintN(64, wr.compare ?? 0n);
-    w.swapHi = Number(swap >> 32n);
-    w.swapLo = Number(swap & 0xffffffffn);
-    w.compareHi = Number(compare >> 32n);
-    w.compareLo = Number(compare & 0xffffffffn);
-    w.destQp = wr.remoteQpn ?? 0;
-    w.destKey = ((this.type === 'DCI' ? wr.dcKey : wr.remoteQkey) ?? 0) >>> 0;
-    if (wr.ah) w.destination = this.destinationOf(wr.ah, index);
-    w.sgeCount = sgl.length;
-    for (let s = 0; s < sgl.length; s++) {
-      w.sgeAddress[s] = sgl[s].addr;
-      w.sgeLength[s] = sgl[s].length;
-      w.sgeKey[s] = sgl[s].lkey;
-    }
-    w.inlineData = wr.inlineData ?? (wr.inline ? this.gatherInline(w) : null);
-    this.postWork(w, index);
-  }
-
-  /** Posts what a `SendWork` holds, in a state that takes sends. The caller kicks. */
-  postWork(work: SendWork, index: number): void {
-    this.assertSends(index);
-    if (this.sqSigAll) work.flags |= SendFlag.signaled;
-    if (this.sendQueue.push(work)) return;
-    throw new VerbsError('VERBS_QUEUE_FULL', `the send queue holds ${this.maxSendWr} requests: wait for a completion`, {
-      badIndex: index,
-    });
-  }
-
-  private destinationOf(ah: unknown, index: number): number {
+  protected destinationOf(ah: unknown, index: number): number {
     if (!(ah instanceof SimAddressHandle) || ah.isClosed) {
       rejectRequest('ah is closed, or is no address handle of this device: make one with pd.createAh', index);
     }
     return ah.destination;
   }
 
-  /** The bytes of the list, taken now; null when a key is wrong: then the request fails as one that is not inline. */
-  private gatherInline(w: SendWork): Uint8Array | null {
-    const bytes = new Uint8Array(this.maxInline);
-    let at = 0;
-    for (let s = 0; s < w.sgeCount; s++) {
-      if (!this.pd.memory.read(w.sgeKey[s], w.sgeAddress[s], w.sgeLength[s], bytes, at)) return null;
-      at += w.sgeLength[s];
-    }
-    return bytes.subarray(0, at);
-  }
-
-  postRecv(wr: RecvWorkRequest | readonly RecvWorkRequest[]): void {
-    this.assertReceives();
-    this.poster.post(wr);
-    this.flushIfFailed();
-  }
-
-  postRange(addr: number, length: number, lkey: number, id: number): void {
-    this.assertReceives();
-    this.poster.postOne(addr, length, lkey, id);
-    this.flushIfFailed();
-  }
-
-  prepare(spec: PrepareSpec): PreparedSend {
-    this.assertOpen();
-    if (spec.ah) this.destinationOf(spec.ah, 0);
-    return new QueuedSend(this, spec);
-  }
-
-  prepareRecv(region: MemoryRegion): PreparedRecv {
-    this.assertOpen();
-    return new QueuedReceive(this, region);
-  }
-
-  private assertOpen(): void {
+  protected assertOpen(): void {
     if (this.isClosed || this.device.isClosed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex: 0 });
   }
 
-  private assertSends(index: number): void {
-    this.assertOpen();
-    const { state, type } = this;
-    if (type === 'DCT') {
-      throw new VerbsError('VERBS_ILLEGAL', 'a DC target takes no sends: use a DC initiator', { badIndex: index });
-    }
-    if (state === 'RESET' || state === 'INIT' || state === 'RTR') {
-      throw new VerbsError('VERBS_ILLEGAL', `sends are posted in RTS, not in ${state}: connect the queue pair first`, {
-        badIndex: index,
-      });
-    }
-  }
-
-  private assertReceives(): void {
-    this.assertOpen();
-    if (this.simSrq) {
-      throw new VerbsError('VERBS_ILLEGAL', 'the queue pair receives through its shared receive queue: post there', {
-        badIndex: 0,
-      });
-    }
-    if (this.type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex: 0 });
-    if (this.state === 'RESET') {
-      throw new VerbsError('VERBS_ILLEGAL', 'receives are posted from INIT on, not in RESET', { badIndex: 0 });
-    }
-  }
-
-  private flushIfFailed(): void {
+  protected receivesPosted(): void {
     if (this.state === 'ERR') this.flushReceives();
   }
 

@@ -12,11 +12,11 @@ import { COMPLETION_OPCODES, type Opcode } from '../../opcode.js';
 import type { ConnectAttributes } from '../../queue-pair.js';
 import { STATUS, statusName } from '../../status.js';
 import { WorkCompletions } from '../../work-completions.js';
+import type { TableRegion } from '../table-region.js';
 import type { SimCompletionQueue } from './completion-queue.js';
 import type { SimDevice } from './device.js';
 import { SimFabric } from './fabric.js';
 import { type FaultPlan, randomPlan } from './fault-plan.js';
-import type { SimMemoryRegion } from './memory-region.js';
 import type { SimProtectionDomain } from './protection-domain.js';
 import type { SimQueuePair } from './queue-pair.js';
 import { Random } from './random.js';
@@ -65,7 +65,7 @@ class Side {
   /** DC: what the peer's requests name. */
   private readonly target: SimQueuePair | undefined;
   readonly cq: SimCompletionQueue;
-  readonly region: SimMemoryRegion;
+  readonly region: TableRegion;
   readonly steps: { opcode: Opcode; length: number }[] = [];
   readonly sent: { id: number; status: number }[] = [];
   readonly received: { id: number; status: number; imm: number; byteLen: number }[] = [];
@@ -88,7 +88,7 @@ class Side {
       this.receiver = this.qp;
     }
     const rights = { localWrite: true, remoteRead: true, remoteWrite: true, remoteAtomic: true };
-    this.region = pd.register(device.alloc(TOTAL), rights) as SimMemoryRegion;
+    this.region = pd.register(device.alloc(TOTAL), rights) as TableRegion;
     const { bytes } = this.region;
     bytes.fill(CANARY);
     const words = new Uint32Array(bytes.buffer, bytes.byteOffset + SOURCE, AREA / 4);

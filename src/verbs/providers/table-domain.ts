@@ -1,0 +1,150 @@
+/** A protection domain of a device that keeps its keys in a table: regions made of regions, and who is alive. */
+
+import { type Access, accessBits, accessWords } from '../access.js';
+import type { AddressHandle } from '../address-handle.js';
+import { VerbsError } from '../errors.js';
+import type { MemoryRegion, StridedLayout } from '../memory-region.js';
+import type { ProtectionDomain, QpInit, SrqInit } from '../protection-domain.js';
+import type { AddressVector } from '../qp-state.js';
+import type { QueuePair } from '../queue-pair.js';
+import type { SharedReceiveQueue } from '../shared-receive-queue.js';
+import type { DomainMemory, RegionTable } from '../transport/region-table.js';
+import type { Sge } from '../work-request.js';
+import { TableRegion } from './table-region.js';
+
+const MAX_PARTS = 64;
+
+/** What it needs of the device. */
+export interface TableDevice {
+  readonly regions: RegionTable;
+  /** Throws VERBS_CLOSED. */
+  assertOpen(): void;
+  /** An address for a region that is made of others. */
+  newAddress(length: number): number;
+  adoptRegion(region: TableRegion): void;
+  releaseRegion(region: TableRegion): void;
+}
+
+export abstract class TableDomain implements ProtectionDomain {
+  abstract readonly device: TableDevice;
+  readonly number: number;
+  readonly memory: DomainMemory;
+  private readonly regions = new Map<number, TableRegion>();
+  private readonly users = new Set<object>();
+  private isClosed = false;
+
+  constructor(table: RegionTable, number: number) {
+    this.number = number;
+    this.memory = table.view(number);
+  }
+
+  abstract register(memory: ArrayBuffer | ArrayBufferView, access?: Access): MemoryRegion;
+  abstract createQp(init: QpInit): QueuePair;
+  abstract createSrq(init?: SrqInit): SharedReceiveQueue;
+  abstract createAh(av: AddressVector): AddressHandle;
+  /** A region of several pieces. */
+  protected abstract compose(
+    bits: number,
+    views: readonly Uint8Array[],
+    addr: number,
+    bases: readonly TableRegion[],
+  ): TableRegion;
+
+  registerIndexed(parts: readonly Sge[], access: Access = {}): MemoryRegion {
+    this.assertOpen();
+    if (parts.length === 0 || parts.length > MAX_PARTS) {
+      throw new VerbsError('VERBS_INVALID', `an indexed region has 1 to ${MAX_PARTS} parts: got ${parts.length}`);
+    }
+    const bits = accessBits(access);
+    const bases = parts.map((part) => this.baseOf(part, bits));
+    const views = parts.flatMap((part) => this.viewsOf(part));
+    const length = views.reduce((sum, view) => sum + view.length, 0);
+    return this.compose(bits, views, this.device.newAddress(length), bases);
+  }
+
+  registerStrided(layout: StridedLayout, access: Access = {}): MemoryRegion {
+    this.assertOpen();
+    const { region, offset = 0, blockLength, stride, count } = layout;
+    for (const [name, value, low] of [
+      ['offset', offset, 0],
+      ['blockLength', blockLength, 1],
+      ['stride', stride, blockLength],
+      ['count', count, 1],
+    ] as const) {
+      if (!Number.isInteger(value) || value < low) {
+        throw new VerbsError('VERBS_INVALID', `${name} must be an integer of at least ${low}: got ${String(value)}`);
+      }
+    }
+    const end = offset + (count - 1) * stride + blockLength;
+    if (end > region.length) {
+      throw new VerbsError('VERBS_INVALID', `the last block ends at byte ${end}, the region at ${region.length}`);
+    }
+    const bits = accessBits(access);
+    const base = this.baseOf(region.slice(), bits);
+    const blocks = Array.from({ length: count }, (_, i) => region.slice(offset + i * stride, blockLength));
+    const views = blocks.flatMap((block) => this.viewsOf(block));
+    return this.compose(bits, views, this.device.newAddress(count * blockLength), [base]);
+  }
+
+  private baseOf(part: Sge, bits: number): TableRegion {
+    const base = this.regions.get(part.lkey);
+    this.viewsOf(part);
+    if (base === undefined) throw new VerbsError('VERBS_INVALID', `key ${part.lkey} is not of this protection domain`);
+    const missing = bits & ~base.access;
+    if (missing !== 0) {
+      throw new VerbsError('VERBS_INVALID', `a part of the region does not have the right of ${accessWords(missing)}`);
+    }
+    return base;
+  }
+
+  private viewsOf(part: Sge): Uint8Array[] {
+    const views = this.memory.views(part.lkey, part.addr, part.length, 0);
+    if (views === undefined) {
+      throw new VerbsError('VERBS_INVALID', `a part of ${part.length} bytes is no range of a region of this protection domain`);
+    }
+    return views;
+  }
+
+  /** Something of this domain is alive, or no longer. */
+  adopt(user: object): void {
+    this.users.add(user);
+    if (user instanceof TableRegion) {
+      this.regions.set(user.lkey, user);
+      this.device.adoptRegion(user);
+    }
+  }
+
+  release(user: object): void {
+    this.users.delete(user);
+    if (user instanceof TableRegion) {
+      this.regions.delete(user.lkey);
+      this.device.releaseRegion(user);
+    }
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    if (this.users.size > 0) {
+      throw new VerbsError(
+        'VERBS_BUSY',
+        `${this.users.size} regions and queues of the protection domain are alive: close them first`,
+      );
+    }
+    this.isClosed = true;
+  }
+
+  /** Closes without asking: the device is going. */
+  shut(): void {
+    this.isClosed = true;
+    for (const region of this.regions.values()) this.device.regions.revoke(region.lkey);
+  }
+
+  protected assertOpen(): void {
+    this.device.assertOpen();
+    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the protection domain is closed');
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
