@@ -22,7 +22,7 @@ import { Packet } from './packet.js';
 import { RcRequester, type RequesterOwner } from './rc-requester.js';
 import type { RcSettings } from './rc-settings.js';
 import type { SendQueue } from './send-queue.js';
-import { ackTimeoutNs } from './timing.js';
+import { ackTimeoutNs, patience } from './timing.js';
 
 const State = { idle: 0, connecting: 1, connected: 2, error: 3 } as const;
 
@@ -194,7 +194,8 @@ export class DcInitiator implements TransportEndpoint, RequesterOwner {
   private sendConnect(b: Uint8Array, at: number, now: number): number {
     const timeoutNs = ackTimeoutNs(this.settings.timeout);
     this.mustSend = false;
-    this.connectDeadline = timeoutNs > 0 ? now + timeoutNs : NEVER;
+    const retries = this.settings.retryCount - this.retriesLeft;
+    this.connectDeadline = timeoutNs > 0 ? now + patience(timeoutNs, retries) : NEVER;
     const m = this.message;
     m.psn = this.requester.psn;
     m.mtu = this.settings.mtu;

@@ -185,14 +185,14 @@ test('a finite rnrRetry ends in RNR_RETRY_EXC_ERR after exactly that many retrie
   assert.deepEqual(pair.a.events, ['QP_FATAL']);
 });
 
-test('silence ends in RETRY_EXC_ERR after the retries, and takes (retries + 1) timeouts', () => {
+test('silence ends in RETRY_EXC_ERR after the retries, which wait 2, 4 and then always 4 timeouts', () => {
   const pair = Pair.rc({ retryCount: 3, timeout: 10 });
   pair.filter = () => false;
   pair.a.post(WRITE, 1, 0, 8, remote(pair.b, 0));
   pair.a.post(READ, 2, 0, 8, remote(pair.b, 0));
   pair.run();
   assert.deepEqual(statuses(pair.a), ['1:RETRY_EXC_ERR', '2:WR_FLUSH_ERR']);
-  assert.equal(pair.now, 4 * 4096 * 1024);
+  assert.equal(pair.now, (1 + 2 + 4 + 4) * 4096 * 1024);
 });
 
 for (const [what, opcode, more, status, event] of [

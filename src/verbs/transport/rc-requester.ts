@@ -39,7 +39,7 @@ import { SendFlag, type SendQueue } from './send-queue.js';
 import { seqAdd } from './sequence.js';
 import type { StateCopy } from './state-copy.js';
 import { Nak, SyndromeClass, syndromeClass } from './syndrome.js';
-import { ACK_TIMEOUT_NS, RNR_DELAY_NS } from './timing.js';
+import { ACK_TIMEOUT_NS, patience, RNR_DELAY_NS } from './timing.js';
 
 /** Positions in OPCODES of verbs, as the queue holds them. */
 const SEND = 0;
@@ -497,7 +497,7 @@ export class RcRequester {
     this.allowed = isTimeout ? 1 : Math.max(1, Math.min(this.allowed, this.inFlight) >> 1);
     this.ackedSince = 0;
     this.rewind();
-    this.deadline = this.timeoutNs > 0 ? now + this.timeoutNs : NEVER;
+    this.deadline = this.timeoutNs > 0 ? now + patience(this.timeoutNs, this.settings.retryCount - this.retriesLeft) : NEVER;
   }
 
   /** A congestion notification came: the window is halved, but not to less than `NOTIFIED_WINDOW`; only loss makes it smaller. */

@@ -18,6 +18,14 @@ export function ackTimeoutNs(code: number): number {
   return code === 0 ? 0 : 4096 * 2 ** code;
 }
 
+/**
+ * How long an attempt waits after so many retries in a row: the specification allows up to four times the timeout, and a peer whose processor is busy
+ * needs it more than one whose network lost a packet.
+ */
+export function patience(timeoutNs: number, retries: number): number {
+  return timeoutNs * (retries === 0 ? 1 : retries === 1 ? 2 : 4);
+}
+
 /** The smallest code whose timeout is at least `timeoutNs`, at most 31. */
 export function ackTimeoutCode(timeoutNs: number): number {
   for (let code = 1; code < 31; code++) if (ackTimeoutNs(code) >= timeoutNs) return code;
