@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define NAPI_VERSION 8
 #include <node_api.h>
@@ -62,6 +63,16 @@ static inline napi_value pair(napi_env env, napi_value first, napi_value second)
   napi_create_array_with_length(env, 2, &out);
   napi_set_element(env, out, 0, first);
   napi_set_element(env, out, 1, second);
+  return out;
+}
+
+/* A Uint8Array with these bytes. */
+static inline napi_value copy_of(napi_env env, const void *from, size_t length) {
+  napi_value buffer, out;
+  void *to;
+  napi_create_arraybuffer(env, length, &to, &buffer);
+  if (length > 0) memcpy(to, from, length);
+  napi_create_typedarray(env, napi_uint8_array, length, buffer, 0, &out);
   return out;
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { PeerLost } from '../../src/messaging/index.js';
-import { assertBytes, type Chapter, connectPair, pattern, until } from './stage.js';
+import { assertBytes, type Chapter, connectPair, partsOf, pattern, ringsOf, until } from './stage.js';
 
 export const failing: Chapter = {
   name: 'failing and closing',
@@ -26,7 +26,7 @@ export const failing: Chapter = {
       );
       const fromAnyone = near.recv(3, into);
       const start = performance.now();
-      lost.back.lanes[0].connection?.disconnect();
+      await doomed.close({ force: true });
       await Promise.all(fails);
       assert.ok(performance.now() - start < 10_000);
       await assert.rejects(lost.out.send(1, into), PeerLost);
@@ -65,8 +65,8 @@ export const failing: Chapter = {
       await out.send(1, pattern(100));
       await out.close({ force: true });
       await until(() => back.state === 'failed' || back.closedByPeer, 'the news', far);
-      await until(() => near.endings.retiredRings === 0, 'the memory', near, far);
-      assert.equal(out.ringRegion, undefined);
+      await until(() => partsOf(near).endings.retiredRings === 0, 'the memory', near, far);
+      assert.equal(ringsOf(out).ringRegion, undefined);
     },
 
     'a peer that connects and is closed at once leaves nothing behind': async (stage) => {
@@ -92,7 +92,8 @@ export const failing: Chapter = {
 
     'a lane that fails in the middle hands its share to the others, and the transfer completes': async (stage) => {
       const options = { lanes: 3, fragmentBytes: 65_536, protocol: 'rndv-pipeline' } as const;
-      const { far, out, back } = await stage.pair(options);
+      const { far, out, back: accepted } = await stage.pair(options);
+      const back = ringsOf(accepted);
       await until(() => back.lanes.length === 3 && back.lanes.every((lane) => lane !== undefined), 'the lanes', far);
       const data = pattern(8 << 20);
       const into = new Uint8Array(data.length);

@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 import type { Context, Endpoint, Worker, WorkerOptions } from '../../src/messaging/index.js';
+import type { VerbsEndpoint } from '../../src/messaging/verbs-endpoint.js';
+import type { VerbsWorker } from '../../src/messaging/verbs-worker.js';
 
 export interface MessagingFactory {
   /** Shown in the test names. */
@@ -79,6 +81,10 @@ export async function runCase(factory: MessagingFactory, body: Case): Promise<vo
     await stage.close();
   }
 }
+
+/** What is the verbs engine's own: rings, lanes, the store. Other engines skip the cases that look there. */
+export const ringsOf = (endpoint: Endpoint): VerbsEndpoint => endpoint as VerbsEndpoint;
+export const partsOf = (worker: Worker): VerbsWorker => worker as VerbsWorker;
 
 /** Bytes that tell their place and their seed. */
 export function pattern(length: number, seed = 1): Uint8Array {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ProtocolName, WorkerOptions } from '../../src/messaging/index.js';
-import { assertBytes, type Case, type Chapter, connectPair, pattern, until } from './stage.js';
+import { assertBytes, type Case, type Chapter, connectPair, pattern, ringsOf, until } from './stage.js';
 
 const SIZES = [0, 1, 3, 8, 39, 40, 41, 64, 1000, 8184, 8185, 65_536, 65_537, 300_001, 1 << 20, (3 << 20) + 5];
 
@@ -59,7 +59,7 @@ export const tags: Chapter = {
       data.fill(0);
       await received;
       assertBytes(into, pattern(5000, 9));
-      const mirror = Buffer.from(out.mirrorRegion?.bytes ?? []);
+      const mirror = Buffer.from(ringsOf(out).mirrorRegion?.bytes ?? []);
       assert.equal(mirror.indexOf(pattern(5000, 9).subarray(0, 64)), -1, 'no copy of the payload in the bounce memory');
     },
 

@@ -25,15 +25,6 @@ typedef struct {
 
 static uint32_t index_at(call *c, int i) { return (uint32_t)number_at(c, i); }
 
-static napi_value copy_of(napi_env env, const void *from, size_t length) {
-  napi_value buffer, out;
-  void *to;
-  napi_create_arraybuffer(env, length, &to, &buffer);
-  if (length > 0) memcpy(to, from, length);
-  napi_create_typedarray(env, napi_uint8_array, length, buffer, 0, &out);
-  return out;
-}
-
 static port *port_at(call *c) {
   door *d = pointer_at(c, 0);
   return d->port;

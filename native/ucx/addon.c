@@ -1,25 +1,19 @@
 /*
- * The doorway to UCX: what JavaScript sees of engine.c. src/messaging/engines/ucx/addon.ts types it.
+ * The doorway to UCX: what JavaScript sees of engine.c. src/messaging/ucx/addon.ts types it.
  *
  * The hot function takes no arguments: `run` of a worker executes the commands that stand in the rings, makes progress and leaves events there. Everything
  * else is for setting up. Pointers travel as doubles (user addresses are below 2^53); a negative number is a ucs_status_t.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAPI_VERSION 8
-#include <node_api.h>
-
-#include "../uv.h"
+#include "door.h"
 #include "engine.h"
+#include "uv.h"
 
 int uv_poll_stop(uv_handle_t *handle);
-
-#define MAX_ARGUMENTS 5
 
 typedef struct door {
   napi_env env;
@@ -29,51 +23,6 @@ typedef struct door {
   napi_async_cleanup_hook_handle hook;
   int is_polling;
 } door;
-
-typedef struct call {
-  napi_env env;
-  napi_value v[MAX_ARGUMENTS];
-} call;
-
-static call arguments(napi_env env, napi_callback_info info) {
-  call c = {.env = env};
-  size_t count = MAX_ARGUMENTS;
-  napi_get_cb_info(env, info, &count, c.v, NULL, NULL);
-  return c;
-}
-
-static double number_at(call *c, int i) {
-  double value = 0;
-  napi_get_value_double(c->env, c->v[i], &value);
-  return value;
-}
-
-static void *pointer_at(call *c, int i) { return (void *)(uintptr_t)number_at(c, i); }
-
-static napi_value number(napi_env env, double value) {
-  napi_value out;
-  napi_create_double(env, value, &out);
-  return out;
-}
-
-static napi_value pointer(napi_env env, const void *value) { return number(env, (double)(uintptr_t)value); }
-
-/* The bytes of a typed array. */
-static void *bytes_at(call *c, int i, size_t *length) {
-  void *data = NULL;
-  napi_typedarray_type type;
-  napi_get_typedarray_info(c->env, c->v[i], &type, length, &data, NULL, NULL);
-  return data;
-}
-
-static napi_value copy_of(napi_env env, const void *from, size_t length) {
-  napi_value buffer, out;
-  void *to;
-  napi_create_arraybuffer(env, length, &to, &buffer);
-  memcpy(to, from, length);
-  napi_create_typedarray(env, napi_uint8_array, length, buffer, 0, &out);
-  return out;
-}
 
 /* ---- context and memory ---- */
 
@@ -99,7 +48,7 @@ static napi_value context_open(napi_env env, napi_callback_info info) {
     }
   }
   ucp_params_t p = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
-                    .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                    .features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64 | UCP_FEATURE_WAKEUP,
                     .name = "verbena"};
   ucp_context_h context;
   status = ucp_init(&p, config, &context);
@@ -146,9 +95,10 @@ static napi_value memory_buffer(napi_env env, napi_callback_info info) {
   return out;
 }
 
-/* memoryUnmap(context, memory handle) */
+/* memoryUnmap(context, memory handle, the ArrayBuffer over memory that UCX allocated or undefined): it ends with the memory */
 static napi_value memory_unmap(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
+  napi_detach_arraybuffer(env, c.v[2]);
   return number(env, ucp_mem_unmap(pointer_at(&c, 0), pointer_at(&c, 1)));
 }
 
@@ -161,14 +111,6 @@ static napi_value memory_pack(napi_env env, napi_callback_info info) {
   napi_value out = copy_of(env, key, length);
   ucp_rkey_buffer_release(key);
   return out;
-}
-
-static napi_value address_of(napi_env env, napi_callback_info info) {
-  call c = arguments(env, info);
-  void *data = NULL;
-  size_t length;
-  napi_get_arraybuffer_info(env, c.v[0], &data, &length);
-  return pointer(env, data);
 }
 
 static napi_value status_words(napi_env env, napi_callback_info info) {
@@ -322,77 +264,6 @@ static napi_value connect_js(napi_env env, napi_callback_info info) {
   return number(env, endpoint < 0 ? status : endpoint);
 }
 
-static size_t socket_address(call *c, int i, struct sockaddr_storage *out) {
-  char text[INET6_ADDRSTRLEN];
-  size_t length;
-  memset(out, 0, sizeof *out);
-  napi_get_value_string_utf8(c->env, c->v[i], text, sizeof text, &length);
-  const uint16_t port = htons((uint16_t)number_at(c, i + 1));
-  struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-  struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-  if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    v4->sin_port = port;
-    return sizeof *v4;
-  }
-  if (inet_pton(AF_INET6, text, &v6->sin6_addr) != 1) return 0;
-  v6->sin6_family = AF_INET6;
-  v6->sin6_port = port;
-  return sizeof *v6;
-}
-
-/* connectTo(worker, ip, port) -> endpoint, or a status */
-static napi_value connect_to_js(napi_env env, napi_callback_info info) {
-  call c = arguments(env, info);
-  door *d = pointer_at(&c, 0);
-  struct sockaddr_storage address;
-  const size_t length = socket_address(&c, 1, &address);
-  ucs_status_t status = UCS_ERR_INVALID_ADDR;
-  const int endpoint = length ? engine_connect_to(d->engine, (struct sockaddr *)&address, length, &status) : -1;
-  return number(env, endpoint < 0 ? status : endpoint);
-}
-
-/* accept(worker, connection request) -> endpoint, or a status */
-static napi_value accept_js(napi_env env, napi_callback_info info) {
-  call c = arguments(env, info);
-  door *d = pointer_at(&c, 0);
-  ucs_status_t status;
-  const int endpoint = engine_accept(d->engine, pointer_at(&c, 1), &status);
-  return number(env, endpoint < 0 ? status : endpoint);
-}
-
-/* listen(worker, number, ip, port) -> [listener, port], or a status */
-static napi_value listen_js(napi_env env, napi_callback_info info) {
-  call c = arguments(env, info);
-  door *d = pointer_at(&c, 0);
-  struct sockaddr_storage address;
-  const size_t length = socket_address(&c, 2, &address);
-  ucp_listener_h listener;
-  ucs_status_t status = length ? engine_listen(d->engine, (int)number_at(&c, 1), (struct sockaddr *)&address, length, &listener)
-                               : UCS_ERR_INVALID_ADDR;
-  if (status != UCS_OK) return number(env, status);
-  ucp_listener_attr_t attributes = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
-  if ((status = ucp_listener_query(listener, &attributes)) != UCS_OK) {
-    ucp_listener_destroy(listener);
-    return number(env, status);
-  }
-  const struct sockaddr *bound = (const struct sockaddr *)&attributes.sockaddr;
-  const uint16_t port = bound->sa_family == AF_INET ? ((const struct sockaddr_in *)bound)->sin_port
-                                                    : ((const struct sockaddr_in6 *)bound)->sin6_port;
-  napi_value out;
-  napi_create_array_with_length(env, 2, &out);
-  napi_set_element(env, out, 0, pointer(env, listener));
-  napi_set_element(env, out, 1, number(env, ntohs(port)));
-  return out;
-}
-
-static napi_value listener_close(napi_env env, napi_callback_info info) {
-  (void)env;
-  call c = arguments(env, info);
-  ucp_listener_destroy(pointer_at(&c, 0));
-  return NULL;
-}
-
 /* disconnect(worker, endpoint, force) */
 static napi_value disconnect_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
@@ -437,17 +308,13 @@ static napi_value describe(napi_env env, napi_callback_info info) {
 }
 
 static napi_value init(napi_env env, napi_value exports) {
-  static const struct {
-    const char *name;
-    napi_callback function;
-  } functions[] = {
+  static const door_function functions[] = {
       {"contextOpen", context_open},
       {"contextClose", context_close},
       {"memoryMap", memory_map},
       {"memoryBuffer", memory_buffer},
       {"memoryUnmap", memory_unmap},
       {"memoryPack", memory_pack},
-      {"addressOf", address_of},
       {"statusWords", status_words},
       {"version", version},
       {"workerOpen", worker_open},
@@ -456,20 +323,12 @@ static napi_value init(napi_env env, napi_value exports) {
       {"workerRouse", worker_rouse},
       {"workerHold", worker_hold},
       {"connect", connect_js},
-      {"connectTo", connect_to_js},
-      {"accept", accept_js},
-      {"listen", listen_js},
-      {"listenerClose", listener_close},
       {"disconnect", disconnect_js},
       {"keyUnpack", key_unpack},
       {"keyRelease", key_release},
       {"describe", describe},
   };
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    napi_value function;
-    napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].function, NULL, &function);
-    napi_set_named_property(env, exports, functions[i].name, function);
-  }
+  door_export(env, exports, functions, sizeof functions / sizeof *functions);
   return exports;
 }
 

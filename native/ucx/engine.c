@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define MESSAGE_ID 1
 #define ROUND8(n) (((size_t)(n) + 7) & ~(size_t)7)
@@ -14,7 +13,7 @@ typedef struct operation {
   void *large;
   int number;
   int is_silent; /* nobody waits for its end */
-  char small[64 + INLINE_BYTES];
+  char small[640];
 } operation;
 
 /* An event that did not fit. */
@@ -32,12 +31,6 @@ typedef struct slot {
   int number, is_closed;
 } slot;
 
-typedef struct listening {
-  struct engine *engine;
-  struct listening *next;
-  int number;
-} listening;
-
 struct engine {
   ucp_worker_h worker;
   int32_t *head;
@@ -50,7 +43,6 @@ struct engine {
   slot **slots;
   int slot_count;
   slot *closed;
-  listening *listeners;
   int descriptor;
   int is_closing;
 };
@@ -142,9 +134,10 @@ static void operation_give(operation *o) {
 static void operation_over(operation *o, void *request, ucs_status_t status) {
   engine *e = o->engine;
   if (!o->is_silent && !e->is_closing) {
-    int32_t *record = event(e, EVENT_DONE, 16);
+    int32_t *record = event(e, EVENT_DONE, 24);
     record[2] = o->number;
     record[3] = status;
+    memcpy(record + 4, o->small + 8, 8);
   }
   operation_give(o);
   ucp_request_free(request);
@@ -180,7 +173,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
   engine *e = arg;
   if (e->is_closing) return UCS_OK;
   const int is_rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-  const int is_inline = !is_rendezvous && length <= INLINE_BYTES;
+  const int is_inline = !is_rendezvous && (header_length == 0 || length <= INLINE_BYTES);
   const size_t data_at = 32 + ROUND8(header_length);
   int32_t *record = event(e, EVENT_MESSAGE, data_at + (is_inline ? length : 0));
   double bytes = (double)length;
@@ -189,6 +182,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
   memcpy(record + 8, header, header_length);
   if (is_inline) {
     record[2] = DATA_INLINE;
+    record[6] = (int32_t)length;
     memcpy((char *)record + data_at, data, length);
     return UCS_OK;
   }
@@ -213,35 +207,34 @@ static void on_error(void *arg, ucp_ep_h endpoint, ucs_status_t status) {
   record[3] = status;
 }
 
-static void on_connection(ucp_conn_request_h request, void *arg) {
-  listening *l = arg;
-  int32_t *record = event(l->engine, EVENT_CONNECTION, 24);
-  record[2] = l->number;
-  put_pointer(record, 4, request);
-}
-
 /* ---- commands ---- */
 
 static ucp_ep_h endpoint_of(engine *e, int number) {
   return number >= 0 && number < e->slot_count && e->slots[number] ? e->slots[number]->endpoint : NULL;
 }
 
+/* Copies what UCX may look at until the operation is over. */
+static char *keep(operation *o, const void *from, size_t length) {
+  char *kept = length <= sizeof o->small ? o->small : (o->large = must(malloc(length)));
+  memcpy(kept, from, length);
+  return kept;
+}
+
+/* Small messages go as one run of bytes, header first: UCX's shortest way has room for one. */
 static int64_t send_message(engine *e, int32_t *c) {
   ucp_ep_h endpoint = endpoint_of(e, c[2]);
   if (!endpoint) return UCS_ERR_NOT_CONNECTED;
   const size_t header_bytes = (size_t)c[4];
-  const int inline_bytes = c[5];
-  const size_t small = ROUND8(header_bytes) + (inline_bytes > 0 ? (size_t)inline_bytes : 0);
   operation *o = operation_take(e);
-  char *kept = small <= sizeof o->small ? o->small : (o->large = must(malloc(small)));
-  memcpy(kept, c + 10, small);
   ucp_request_param_t p = parameters(o);
-  if (c[3] & SEND_RENDEZVOUS) {
+  if (c[5] >= 0) {
+    const size_t all = ROUND8(header_bytes) + (size_t)c[5];
     p.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    p.flags = UCP_AM_SEND_FLAG_RNDV;
+    p.flags = UCP_AM_SEND_FLAG_EAGER;
+    return outcome(o, ucp_am_send_nbx(endpoint, MESSAGE_ID, NULL, 0, keep(o, c + 10, all), all, &p));
   }
-  const void *data = inline_bytes >= 0 ? kept + ROUND8(header_bytes) : pointer_at(c, 6);
-  return outcome(o, ucp_am_send_nbx(endpoint, MESSAGE_ID, kept, header_bytes, data, (size_t)f64_at(c, 8), &p));
+  const char *header = keep(o, c + 10, header_bytes);
+  return outcome(o, ucp_am_send_nbx(endpoint, MESSAGE_ID, header, header_bytes, pointer_at(c, 6), (size_t)f64_at(c, 8), &p));
 }
 
 static void release(engine *e, int kind, void *data) {
@@ -271,13 +264,15 @@ static int64_t one_sided(engine *e, int32_t *c) {
   ucp_rkey_h rkey = pointer_at(c, 10);
   const uint64_t remote = (uint64_t)f64_at(c, 8);
   if (c[0] == CMD_ATOMIC) {
-    memcpy(o->small, c + 4, 8);
+    memcpy(o->small, c + 4, 16);
     p.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     p.datatype = ucp_dt_make_contig(8);
-    p.reply_buffer = pointer_at(c, 6);
-    return outcome(o, ucp_atomic_op_nbx(endpoint, (ucp_atomic_op_t)c[3], o->small, 1, remote, rkey, &p));
+    p.reply_buffer = o->small + 8;
+    const int64_t result = outcome(o, ucp_atomic_op_nbx(endpoint, (ucp_atomic_op_t)c[3], o->small, 1, remote, rkey, &p));
+    if (result == 0) memcpy(e->head + HEAD_VALUE, o->small + 8, 8);
+    return result;
   }
-  void *local = pointer_at(c, 4);
+  void *local = c[3] < 0 ? pointer_at(c, 4) : keep(o, c + 12, (size_t)c[3]);
   const size_t length = (size_t)f64_at(c, 6);
   if (c[0] == CMD_PUT) return outcome(o, ucp_put_nbx(endpoint, local, length, remote, rkey, &p));
   return outcome(o, ucp_get_nbx(endpoint, local, length, remote, rkey, &p));
@@ -316,7 +311,8 @@ void engine_run(engine *e) {
   head[HEAD_DONE] = 0;
   if (head[HEAD_MODE] == MODE_FLUSH) return;
   if (e->first) hand_over_waiting(e);
-  if (!e->first) head[HEAD_DONE] = (int32_t)ucp_worker_progress(e->worker);
+  for (int look = 0; look < LOOKS && !e->first && head[HEAD_EVENTS] == 0 && head[HEAD_DONE] == 0; look++)
+    head[HEAD_DONE] = (int32_t)ucp_worker_progress(e->worker);
 }
 
 int engine_arm(engine *e) { return e->first || e->head[HEAD_EVENTS] > 0 ? 0 : ucp_worker_arm(e->worker) == UCS_OK; }
@@ -353,18 +349,6 @@ int engine_connect(engine *e, const ucp_address_t *address, int peer_errors, ucs
   return connect_with(e, &p, peer_errors, status);
 }
 
-int engine_connect_to(engine *e, const struct sockaddr *address, size_t length, ucs_status_t *status) {
-  ucp_ep_params_t p = {.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
-                       .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-                       .sockaddr = {.addr = address, .addrlen = (socklen_t)length}};
-  return connect_with(e, &p, 1, status);
-}
-
-int engine_accept(engine *e, ucp_conn_request_h request, ucs_status_t *status) {
-  ucp_ep_params_t p = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST, .conn_request = request};
-  return connect_with(e, &p, 1, status);
-}
-
 int64_t engine_disconnect(engine *e, int number, int force) {
   ucp_ep_h endpoint = endpoint_of(e, number);
   if (!endpoint) return 0;
@@ -384,23 +368,6 @@ int64_t engine_disconnect(engine *e, int number, int force) {
 }
 
 ucp_ep_h engine_endpoint(engine *e, int number) { return endpoint_of(e, number); }
-
-ucs_status_t engine_listen(engine *e, int number, const struct sockaddr *address, size_t length, ucp_listener_h *out) {
-  listening *l = must(calloc(1, sizeof *l));
-  l->engine = e;
-  l->number = number;
-  ucp_listener_params_t p = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-                             .sockaddr = {.addr = address, .addrlen = (socklen_t)length},
-                             .conn_handler = {.cb = on_connection, .arg = l}};
-  const ucs_status_t status = ucp_listener_create(e->worker, &p, out);
-  if (status != UCS_OK) {
-    free(l);
-    return status;
-  }
-  l->next = e->listeners;
-  e->listeners = l;
-  return UCS_OK;
-}
 
 /* ---- life ---- */
 
@@ -466,10 +433,5 @@ void engine_close(engine *e) {
     free(e->operations[i]);
   }
   free(e->operations);
-  while (e->listeners) {
-    listening *next = e->listeners->next;
-    free(e->listeners);
-    e->listeners = next;
-  }
   free(e);
 }

@@ -3,7 +3,7 @@
  * executes the first and fills the second.
  *
  *   head (64 words)   0 bytes of commands   1 bytes of events   2 mode in: PROGRESS or FLUSH   3 things done   4 result of the last command
- *                     5 operations that go on
+ *                     5 operations that go on   6, 7 what an atomic that is complete found
  *   commands          records of 8-byte multiples: [opcode, bytes, ...]
  *   events            the same; what does not fit waits in a list and comes with the next call
  *
@@ -17,17 +17,17 @@
 #include <stdint.h>
 #include <ucp/api/ucp.h>
 
-enum { HEAD_COMMANDS, HEAD_EVENTS, HEAD_MODE, HEAD_DONE, HEAD_RESULT, HEAD_LIVE, HEAD_WORDS = 64 };
+enum { HEAD_COMMANDS, HEAD_EVENTS, HEAD_MODE, HEAD_DONE, HEAD_RESULT, HEAD_LIVE, HEAD_VALUE, HEAD_WORDS = 64 };
 enum { MODE_PROGRESS, MODE_FLUSH };
 
 /* Commands. Offsets of their fields are in 32-bit words; f64 fields start at even words. */
 enum {
-  CMD_SEND = 1, /* 2 endpoint, 3 flags, 4 header bytes, 5 inline bytes or -1, 6 f64 address, 8 f64 length, 10 header, then inline bytes */
+  CMD_SEND = 1, /* 2 endpoint, 4 header bytes, 5 inline bytes or -1, 6 f64 address, 8 f64 length, 10 header, then inline bytes at the next multiple of 8 */
   CMD_TAKE,     /* 2 kind of data, 4 f64 data, 6 f64 destination, 8 f64 length */
   CMD_DROP,     /* 2 kind of data, 4 f64 data */
-  CMD_PUT,      /* 2 endpoint, 4 f64 address, 6 f64 length, 8 f64 remote address, 10 f64 rkey */
-  CMD_GET,      /* as PUT */
-  CMD_ATOMIC,   /* 2 endpoint, 3 ucp_atomic_op_t, 4 operand u64, 6 f64 result address, 8 f64 remote address, 10 f64 rkey; CSWAP: the result holds the swap */
+  CMD_PUT,      /* 2 endpoint, 3 inline bytes or -1, 4 f64 address, 6 f64 length, 8 f64 remote address, 10 f64 rkey, 12 inline bytes */
+  CMD_GET,      /* as PUT, never inline */
+  CMD_ATOMIC,   /* 2 endpoint, 3 ucp_atomic_op_t, 4 operand u64 (CSWAP: what to compare with), 6 u64 to swap in, 8 f64 remote address, 10 f64 rkey */
   CMD_FLUSH,    /* 2 endpoint */
 };
 
@@ -36,14 +36,16 @@ enum { DATA_INLINE, DATA_BLOCK, DATA_DESCRIPTOR, DATA_RENDEZVOUS };
 
 /* Events. */
 enum {
-  EVENT_MESSAGE = 1, /* 2 kind of data, 3 header bytes, 4 f64 length, 6 f64 data, 8 header, then inline bytes at the next multiple of 8 */
-  EVENT_DONE,        /* 2 operation, 3 status */
+  EVENT_MESSAGE = 1, /* 2 kind of data, 3 header bytes, or 0: the header is the beginning of the data, 4 f64 length of the data, 6 f64 data (inline: its length again, as a word),
+                        8 header, then inline bytes at the next multiple of 8 */
+  EVENT_DONE,        /* 2 operation, 3 status, 4 what an atomic found */
   EVENT_FAILED,      /* 2 endpoint, 3 status */
-  EVENT_CONNECTION,  /* 2 listener, 4 f64 connection request */
 };
 
-#define SEND_RENDEZVOUS 1
-#define INLINE_BYTES 256
+/* Data up to here comes with the event. */
+#define INLINE_BYTES 16384
+/* Looks at UCX in one call, while nothing happens: cheaper than coming back for each. */
+#define LOOKS 32
 
 typedef struct engine engine;
 
@@ -61,11 +63,8 @@ size_t engine_header_limit(engine *e);
 
 /* Endpoints by number: -1 for a bad address or a failure, whose status is in `status`. */
 int engine_connect(engine *e, const ucp_address_t *address, int peer_errors, ucs_status_t *status);
-int engine_connect_to(engine *e, const struct sockaddr *address, size_t length, ucs_status_t *status);
-int engine_accept(engine *e, ucp_conn_request_h request, ucs_status_t *status);
 /* Closes; with `force` outstanding operations fail (only where peer errors are handled). Returns as a command does. */
 int64_t engine_disconnect(engine *e, int endpoint, int force);
 ucp_ep_h engine_endpoint(engine *e, int endpoint);
-ucs_status_t engine_listen(engine *e, int number, const struct sockaddr *address, size_t length, ucp_listener_h *out);
 
 #endif

@@ -116,7 +116,8 @@ export class WorldGround implements Ground {
   }
 
   async #workers(worker: Worker): Promise<LinkWorkers> {
-    const isNearer = worker.context.device.provider !== 'shm' && this.world.localSize > 1;
+    // UCX takes shared memory by itself where it can.
+    const isNearer = !['shm', 'ucx'].includes(worker.context.provider) && this.world.localSize > 1;
     if (!isNearer) return { worker };
     return { worker, near: { worker: await nearWorker(this.world), home: `host ${this.world.host.index}` } };
   }
@@ -143,8 +144,8 @@ async function openMessaging(
 ): Promise<Opened> {
   const links = await connectLinks(rank, size, exchange, key, workers, patience);
   const executor = new MessagingExecutor({ rank, size, key, links, surroundings });
-  const used = links.flatMap((link) => (link === undefined ? [] : [link.endpoint.port.rail.device.provider]));
-  const providers = used.length === 0 ? [workers.worker.context.device.provider] : [...new Set(used)].sort();
+  const used = links.flatMap((link) => (link === undefined ? [] : [link.endpoint.provider]));
+  const providers = used.length === 0 ? [workers.worker.context.provider] : [...new Set(used)].sort();
   return { executor, choice: { kind: 'messaging', providers, why } };
 }
 

@@ -139,7 +139,7 @@ export class Engine {
     const memory = new Budget(settings.memoryBytes);
     const disk = new SpillDirectory(new Budget(settings.diskBytes), settings.spillDirectory);
     const pool = new SegmentPool(worker, memory, disk);
-    const choice = chooseShuffle(settings.shuffle, worker.context.device);
+    const choice = chooseShuffle(settings.shuffle, worker.context.provider);
     const blocks = new Map<string, readonly MapStatus[]>();
     const questions: EngineParts['questions'] = { status: async () => undefined };
     const counters = newCounters();

@@ -6,14 +6,15 @@
  */
 
 import { type ConnectionRequest, VerbsError, type Listener as VerbsListener } from '../verbs/index.js';
-import { Endpoint } from './endpoint.js';
+import type { Connecting } from './engine.js';
 import { MessagingError } from './errors.js';
 import { Listener } from './listener.js';
+import { Peers } from './peers.js';
 import type { Port } from './port.js';
-import { type CallOptions, late } from './request.js';
+import { VerbsEndpoint } from './verbs-endpoint.js';
+import type { VerbsWorker } from './verbs-worker.js';
 import { decodeAddress, encodeAddress, type WorkerAddress } from './wire/hello.js';
 import { connectFailure, type Route, type WireUp } from './wire-up.js';
-import type { Worker } from './worker.js';
 
 /** Timers take no longer times. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -36,16 +37,15 @@ function routesTo(ports: readonly Port[], host: string, address: WorkerAddress):
   return networks.filter(({ port }) => port.rail.device.provider === networks[0].port.rail.device.provider);
 }
 
-export class Connections {
-  readonly #worker: Worker;
+export class Connections implements Connecting {
+  readonly #worker: VerbsWorker;
   readonly #ports: readonly Port[];
   readonly #host: string;
   readonly #wireUp: WireUp;
   readonly #listeners = new Set<Listener>();
-  readonly #sources = new Map<string, number>();
-  readonly #bySource: (Endpoint | undefined)[] = [];
+  readonly peers: Peers<VerbsEndpoint> = new Peers();
 
-  constructor(worker: Worker, ports: readonly Port[], wireUp: WireUp) {
+  constructor(worker: VerbsWorker, ports: readonly Port[], wireUp: WireUp) {
     this.#worker = worker;
     this.#ports = ports;
     this.#host = Buffer.from(worker.context.host).toString('hex');
@@ -60,7 +60,7 @@ export class Connections {
   }
 
   /** See Worker.connect. */
-  connect(to: string | Uint8Array): Endpoint {
+  connect(to: string | Uint8Array): VerbsEndpoint {
     if (typeof to === 'string') return this.#prepare(`'${to}'`, [{ port: this.#portFor(to), target: to }]);
     const address = decodeAddress(to);
     const routes = routesTo(this.#ports, this.#host, address);
@@ -72,10 +72,7 @@ export class Connections {
         `the address is of a worker on '${theirs}', this one is on '${ours}': open the same device on both sides`,
       );
     }
-    const source = this.#sources.get(address.workerId);
-    const known = source === undefined ? undefined : this.#bySource[source];
-    if (known?.state === 'ready' && !known.closedByPeer) return known;
-    return this.#prepare(`'${routes[0].target}'`, routes);
+    return this.peers.known(address.workerId) ?? this.#prepare(`'${routes[0].target}'`, routes);
   }
 
   /** A name with a host and a port is reached by a network, where there is one; others by the first device. */
@@ -84,7 +81,7 @@ export class Connections {
     return (isRemote ? this.#ports.find(({ rail }) => !rail.isLocal) : undefined) ?? this.#ports[0];
   }
 
-  #prepare(name: string, routes: readonly Route[]): Endpoint {
+  #prepare(name: string, routes: readonly Route[]): VerbsEndpoint {
     const worker = this.#worker;
     const endpoint = this.makeEndpoint(name);
     endpoint.connect = () => {
@@ -112,7 +109,7 @@ export class Connections {
     return listener;
   }
 
-  async #serve(listener: VerbsListener, port: Port, arrived: (endpoint: Endpoint) => void): Promise<void> {
+  async #serve(listener: VerbsListener, port: Port, arrived: (endpoint: VerbsEndpoint) => void): Promise<void> {
     try {
       for await (const request of listener) void this.#accept(request, port, arrived);
     } catch (error) {
@@ -120,7 +117,7 @@ export class Connections {
     }
   }
 
-  async #accept(request: ConnectionRequest, port: Port, arrived: (endpoint: Endpoint) => void): Promise<void> {
+  async #accept(request: ConnectionRequest, port: Port, arrived: (endpoint: VerbsEndpoint) => void): Promise<void> {
     try {
       const endpoint = await this.#wireUp.accept(request, port);
       if (endpoint !== undefined) arrived(endpoint);
@@ -131,64 +128,17 @@ export class Connections {
   }
 
   /** A new endpoint. */
-  makeEndpoint(peer: string): Endpoint {
+  makeEndpoint(peer: string): VerbsEndpoint {
     const { endpoints } = this.#worker;
     const hole = endpoints.findIndex((endpoint) => !endpoint);
     const id = hole >= 0 ? hole : endpoints.length;
-    const endpoint = new Endpoint(this.#worker, id, peer);
+    const endpoint = new VerbsEndpoint(this.#worker, id, peer);
     endpoints[id] = endpoint;
     return endpoint;
   }
 
-  /** The peer's number: the same for all endpoints to one worker. */
-  identify(endpoint: Endpoint, workerId: string): void {
-    let source = this.#sources.get(workerId);
-    if (source === undefined) {
-      source = this.#bySource.length;
-      this.#sources.set(workerId, source);
-      this.#bySource.push(endpoint);
-    } else if (this.#bySource[source]?.state !== 'ready') {
-      this.#bySource[source] = endpoint;
-    }
-    endpoint.source = source;
-  }
-
-  endpointOf(source: number): Endpoint | undefined {
-    return this.#bySource[source];
-  }
-
-  /** An endpoint is out of use: another one to the same peer takes its place. False when there is none. */
-  replace(endpoint: Endpoint, others: readonly Endpoint[]): boolean {
-    if (endpoint.source < 0) return true;
-    if (this.#bySource[endpoint.source] === endpoint) {
-      this.#bySource[endpoint.source] = others.find((other) => other.source === endpoint.source);
-    }
-    return this.#bySource[endpoint.source] !== undefined;
-  }
-
-  /** See Endpoint.ready. */
-  async whenReady(endpoint: Endpoint, options: CallOptions): Promise<void> {
-    const { signal, timeoutMs = this.#worker.timeoutMs } = options;
-    signal?.throwIfAborted();
-    if (endpoint.state === 'ready') return;
-    if (endpoint.state !== 'connecting') endpoint.check();
-    const observed = this.#worker.onWait?.('connect', endpoint);
-    await new Promise<void>((resolve, reject) => {
-      const end = (act: () => void) => {
-        observed?.();
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', abort);
-        const at = endpoint.whenReady.indexOf(waiter);
-        if (at >= 0) endpoint.whenReady.splice(at, 1);
-        act();
-      };
-      const waiter = { resolve: () => end(resolve), reject: (error: Error) => end(() => reject(error)) };
-      const abort = () => end(() => reject(signal?.reason));
-      const timer = late(timeoutMs, `no connection to ${endpoint.peer}`, (error) => end(() => reject(error)));
-      signal?.addEventListener('abort', abort, { once: true });
-      endpoint.whenReady.push(waiter);
-      endpoint.connect?.();
-    });
+  endpointOf(source: number): VerbsEndpoint | undefined {
+    return this.peers.endpointOf(source);
   }
 
   closeListeners(): void {

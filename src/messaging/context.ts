@@ -1,39 +1,62 @@
 /**
- * A context: the devices that messages go over, and the memory they know. Workers come from it.
- *
- * With several devices a worker reaches each peer by the best one that both have: shared memory on the same machine, a network elsewhere; devices of one
- * kind on both sides carry large transfers together (docs/messaging.md).
+ * A context: what messages go over, and the memory it knows. Workers come from it. It stands on the devices of the verbs engine, or on UCX.
  */
 
-import { type Device, openDevice, type ProtectionDomain } from '../verbs/index.js';
-import { MessagingError } from './errors.js';
+import type { Device, ProtectionDomain } from '../verbs/index.js';
+import { openDevice } from '../verbs/index.js';
 import { hostIdentity } from './host-identity.js';
 import type { RegistrationCache } from './memory/registration-cache.js';
-import { type ContextOptions, checkContextOptions, type WorkerOptions } from './options.js';
+import { type ContextOptions, checkContextOptions, ucxSettings, type WorkerOptions } from './options.js';
 import type { Costs } from './protocols/protocol.js';
-import { MOST_RAILS, Rail } from './rail.js';
-import { openWorker, type Worker } from './worker.js';
+import type { Rail } from './rail.js';
+import { VerbsFabric } from './verbs-fabric.js';
+import type { Worker } from './worker.js';
+
+/** What a context stands on. */
+export interface Fabric {
+  /** 'shm', 'roce', 'ucx': of the first device. */
+  readonly provider: string;
+  /** How this process is named to others. */
+  readonly name: string;
+  alloc(byteLength: number): Uint8Array;
+  free(memory: Uint8Array): void;
+  openWorker(context: Context, options: WorkerOptions): Promise<Worker>;
+  close(): void;
+}
 
 export class Context {
-  /** The devices in the order they were given. */
-  readonly rails: readonly Rail[];
   /** Equal bytes: the same machine. */
   readonly host: Uint8Array;
   readonly #workers = new Set<Worker>();
-  readonly #ownsDevices: boolean;
-  readonly #home: Rail;
+  readonly #fabric: Fabric;
 
-  /** @param devices one open device or several, which stay open when the context closes; `openContext` opens its own. */
-  constructor(devices: Device | readonly Device[], options: ContextOptions = {}, ownsDevices = false) {
+  /**
+   * @param on one open device or several; `openContext` opens its own, or UCX.
+   * @param ownsDevices whether the devices are closed with the context.
+   */
+  constructor(on: Device | readonly Device[] | Fabric, options: ContextOptions = {}, ownsDevices = false) {
     checkContextOptions(options);
-    const list = Array.isArray(devices) ? (devices as readonly Device[]) : [devices as Device];
-    if (list.length < 1 || list.length > MOST_RAILS) {
-      throw new MessagingError('MSG_INVALID', `a context has 1 to ${MOST_RAILS} devices: got ${list.length}`);
-    }
-    this.#ownsDevices = ownsDevices;
-    this.rails = list.map((device, index) => new Rail(index, device, options.registrations, options.costs));
-    this.#home = this.rails.find((rail) => rail.isLocal) ?? this.rails[0];
+    this.#fabric = 'openWorker' in on ? on : new VerbsFabric(on, options, ownsDevices);
     this.host = hostIdentity(options.host);
+  }
+
+  /** What carries the messages: 'shm', 'roce', 'ucx'; of several devices the first. */
+  get provider(): string {
+    return this.#fabric.provider;
+  }
+
+  /** How this process is named to others. */
+  get name(): string {
+    return this.#fabric.name;
+  }
+
+  get #verbs(): VerbsFabric {
+    return VerbsFabric.of(this.#fabric);
+  }
+
+  /** The devices in the order they were given. Throws MSG_UNSUPPORTED on UCX, as do the getters of the first device. */
+  get rails(): readonly Rail[] {
+    return this.#verbs.rails;
   }
 
   /** The first device. */
@@ -55,24 +78,17 @@ export class Context {
 
   /** Memory that peers reach without a copy through the kernel, registered with every device. Zeroed. Throws VERBS_NO_MEMORY. */
   alloc(byteLength: number): Uint8Array {
-    const buffer = this.#home.device.alloc(byteLength);
-    for (const rail of this.rails) {
-      // Only the device that the memory comes from runs atomics on it.
-      const remoteAtomic = rail === this.#home;
-      rail.registrations.adopt(buffer, rail.pd.register(buffer, { remoteRead: true, remoteWrite: true, remoteAtomic }));
-    }
-    return new Uint8Array(buffer);
+    return this.#fabric.alloc(byteLength);
   }
 
   /** Gives memory of `alloc` back. Throws VERBS_BUSY while a transfer uses it. */
   free(memory: Uint8Array): void {
-    for (const { registrations } of this.rails) registrations.forget(memory.buffer as ArrayBuffer);
-    this.#home.device.free(memory.buffer as ArrayBuffer);
+    this.#fabric.free(memory);
   }
 
   /** A worker: endpoints, listeners, and the one who makes progress for them. Throws MSG_INVALID for bad options. */
   async createWorker(options: WorkerOptions = {}): Promise<Worker> {
-    const worker = await openWorker(this, options);
+    const worker = await this.#fabric.openWorker(this, options);
     this.#workers.add(worker);
     return worker;
   }
@@ -85,17 +101,19 @@ export class Context {
   /** Closes the workers at once (forced) and everything else. Idempotent. */
   async close(): Promise<void> {
     for (const worker of [...this.#workers]) await worker.close({ force: true });
-    for (const { registrations, device } of this.rails) {
-      registrations.close();
-      if (this.#ownsDevices) device.close();
-    }
+    this.#fabric.close();
   }
 }
 
-/** Opens devices and makes a context of them. Throws VERBS_NO_DEVICE, MSG_INVALID. */
+/** Opens devices, or UCX, and makes a context of them. Throws VERBS_NO_DEVICE, MSG_INVALID. */
 export async function openContext(options: ContextOptions = {}): Promise<Context> {
   checkContextOptions(options);
-  const { engine = 'verbs', device = engine === 'ucx' ? 'ucx' : 'auto', name } = options;
+  const { device = 'auto', name } = options;
+  const settings = ucxSettings(options);
+  if (settings !== undefined) {
+    const { UcxFabric } = await import('./ucx/fabric.js');
+    return new Context(new UcxFabric(settings, name), options);
+  }
   const opened: Device[] = [];
   try {
     for (const one of typeof device === 'string' ? [device] : device) {

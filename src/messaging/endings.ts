@@ -1,23 +1,24 @@
 /** How endpoints end: a lane that breaks, a peer that dies or falls silent, closing by either side; and what that means for the requests under way. */
 
-import type { Endpoint } from './endpoint.js';
+import type { Ending } from './engine.js';
 import { MessagingError, PeerLost } from './errors.js';
 import type { Lane } from './lane.js';
 import type { CallOptions } from './request.js';
 import { KIND_RECV, PENDING } from './requests.js';
+import type { VerbsEndpoint } from './verbs-endpoint.js';
+import type { VerbsWorker } from './verbs-worker.js';
 import { CLOSE, PING } from './wire/slot.js';
 import type { WireUp } from './wire-up.js';
-import type { Worker } from './worker.js';
 
 /** How long a closing endpoint waits for the peer's answer; without it the memory of its rings is kept until the peer says that it is done. */
 const CLOSE_ANSWER_MS = 250;
 
-export class Endings {
-  readonly #worker: Worker;
+export class Endings implements Ending {
+  readonly #worker: VerbsWorker;
   readonly #wireUp: WireUp;
   #keepalive: NodeJS.Timeout | undefined;
 
-  constructor(worker: Worker, wireUp: WireUp) {
+  constructor(worker: VerbsWorker, wireUp: WireUp) {
     this.#worker = worker;
     this.#wireUp = wireUp;
   }
@@ -28,7 +29,7 @@ export class Endings {
   }
 
   /** A lane is gone. The first takes the endpoint with it, a further one only its share. */
-  laneClosed(endpoint: Endpoint, lane: Lane, reason: string): void {
+  laneClosed(endpoint: VerbsEndpoint, lane: Lane, reason: string): void {
     if (!lane.alive) return;
     lane.fail(reason);
     if (lane.index > 0) return;
@@ -42,7 +43,7 @@ export class Endings {
   }
 
   /** Takes an endpoint out of use and fails everything that depends on it. */
-  fail(endpoint: Endpoint, error: Error): void {
+  fail(endpoint: VerbsEndpoint, error: Error): void {
     if (endpoint.state === 'failed' || endpoint.state === 'closed') return;
     endpoint.state = 'failed';
     endpoint.failure = error;
@@ -58,7 +59,7 @@ export class Endings {
   }
 
   /** Removes an endpoint from progress and ends its requests. */
-  #retire(endpoint: Endpoint, errorOf: (index: number) => Error): void {
+  #retire(endpoint: VerbsEndpoint, errorOf: (index: number) => Error): void {
     const { requests, tags, rendezvous, poller, connections } = this.#worker;
     const at = poller.live.indexOf(endpoint);
     if (at >= 0) {
@@ -71,7 +72,7 @@ export class Endings {
     tags.dropRendezvousOf(endpoint);
     rendezvous.carrier.abandon(endpoint);
     this.#worker.atomics.abandon(endpoint);
-    const orphans = connections.replace(endpoint, poller.live) ? [] : tags.receivesFrom(endpoint.source);
+    const orphans = connections.peers.replace(endpoint, poller.live) ? [] : tags.receivesFrom(endpoint.source);
     for (const index of [...requests.rows().filter((row) => requests.endpoint[row] === endpoint.id), ...orphans]) {
       rendezvous.unpin(index);
       if (requests.state[index] === PENDING) requests.fail(index, errorOf(index));
@@ -85,7 +86,7 @@ export class Endings {
   }
 
   /** The peer will send nothing more, and what is still to be sent cannot arrive. */
-  closedByPeer(endpoint: Endpoint): void {
+  closedByPeer(endpoint: VerbsEndpoint): void {
     const { requests, rendezvous } = this.#worker;
     for (const index of requests.rows()) {
       if (requests.endpoint[index] === endpoint.id && requests.kind[index] !== KIND_RECV) {
@@ -99,14 +100,14 @@ export class Endings {
   }
 
   /** See Endpoint.close. */
-  async close(endpoint: Endpoint, options: CallOptions & { force?: boolean }): Promise<void> {
+  async close(endpoint: VerbsEndpoint, options: CallOptions & { force?: boolean }): Promise<void> {
     const { force = false, timeoutMs = this.#worker.timeoutMs } = options;
     if (endpoint.state === 'closed' || endpoint.state === 'failed') return;
     if (endpoint.state === 'idle') {
       this.#finish(endpoint);
       return;
     }
-    if (endpoint.state === 'connecting') await this.#worker.connections.whenReady(endpoint, options).catch(() => undefined);
+    if (endpoint.state === 'connecting') await endpoint.ready(options).catch(() => undefined);
     if ((endpoint.state as string) === 'failed') return;
     if (!force) await this.#drain(endpoint, options);
     if (endpoint.state !== 'ready') return;
@@ -123,7 +124,7 @@ export class Endings {
   }
 
   /** Waits until everything that was begun on an endpoint is over and the peer has taken it. */
-  async #drain(endpoint: Endpoint, options: CallOptions): Promise<void> {
+  async #drain(endpoint: VerbsEndpoint, options: CallOptions): Promise<void> {
     const { requests, poller } = this.#worker;
     const isQuiet = () => {
       poller.poll();
@@ -144,7 +145,7 @@ export class Endings {
     }
   }
 
-  #finish(endpoint: Endpoint): void {
+  #finish(endpoint: VerbsEndpoint): void {
     if (endpoint.state === 'failed' || endpoint.state === 'closed') return;
     endpoint.state = 'closed';
     this.#retire(endpoint, () => new MessagingError('MSG_CLOSED', `the endpoint to ${endpoint.peer} was closed`));

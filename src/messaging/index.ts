@@ -1,4 +1,4 @@
-export type { ActiveMessage, ActiveMessageHandler } from './am/active-messages.js';
+export type { ActiveMessage, ActiveMessageHandler } from './am/handlers.js';
 export { Context, openContext } from './context.js';
 export { Endpoint, type EndpointState } from './endpoint.js';
 export * from './errors.js';
@@ -19,7 +19,7 @@ export { type CandidateExplanation, type Explanation, explainSelection } from '.
 export type { Abilities, CostLine, Costs, Protocol, ProtocolName } from './protocols/protocol.js';
 export { type Force, PROTOCOLS, type Range, type Selection, select } from './protocols/selection.js';
 export { type CallOptions, type Received, Request, type WaitObserver } from './request.js';
-export { ExposedMemory, RemoteMemory } from './rma/remote-memory.js';
+export { type ExposedMemory, RemoteMemory } from './rma/remote-memory.js';
 export { type Comparison, SymmetricHeap, type SymmetricHeapOptions } from './rma/symmetric-heap.js';
 export { EndpointStream } from './stream/endpoint-stream.js';
 export { ANY_SOURCE } from './tag/match-queue.js';

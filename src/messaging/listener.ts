@@ -1,27 +1,32 @@
 /** A listener: a name under which a worker takes connections, on each of its devices. */
 
-import type { Listener as VerbsListener } from '../verbs/index.js';
 import type { Endpoint } from './endpoint.js';
 import { MessagingError } from './errors.js';
 import type { CallOptions } from './request.js';
 
+/** A name that was taken, by one device or engine. */
+export interface Taken {
+  readonly target: string;
+  close(): void;
+}
+
 export class Listener implements AsyncIterable<Endpoint> {
   readonly name: string;
-  readonly #verbs: readonly VerbsListener[];
+  readonly #taken: readonly Taken[];
   readonly #arrived: Endpoint[] = [];
   readonly #takers: ((endpoint: Endpoint | undefined) => void)[] = [];
   readonly #timeoutMs: number;
   #closed = false;
 
-  constructor(name: string, verbs: readonly VerbsListener[], timeoutMs: number) {
+  constructor(name: string, taken: readonly Taken[], timeoutMs: number) {
     this.name = name;
-    this.#verbs = verbs;
+    this.#taken = taken;
     this.#timeoutMs = timeoutMs;
   }
 
   /** What `worker.connect` takes on another machine, for each device: the name, on a network with address and port. */
   get targets(): string[] {
-    return this.#verbs.map(({ target }) => target);
+    return this.#taken.map(({ target }) => target);
   }
 
   /** Called by the worker: somebody is connected. */
@@ -82,7 +87,7 @@ export class Listener implements AsyncIterable<Endpoint> {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    for (const verbs of this.#verbs) verbs.close();
+    for (const taken of this.#taken) taken.close();
     for (const taker of this.#takers.splice(0)) taker(undefined);
   }
 }

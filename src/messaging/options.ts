@@ -107,14 +107,23 @@ export function checkContextOptions(options: ContextOptions): void {
       throw new MessagingError('MSG_INVALID', `a context has no option '${name}': it has ${CONTEXT_OPTIONS.join(', ')}`);
     }
   }
-  const { engine, device } = options;
+  const { engine } = options;
   if (engine !== undefined && engine !== 'verbs' && engine !== 'ucx') {
     throw new MessagingError('MSG_INVALID', `engine must be 'verbs' or 'ucx': got '${String(engine)}'`);
   }
-  if (engine === 'ucx' && device !== undefined && !(typeof device === 'string' && /^ucx(:|$)/.test(device))) {
+  ucxSettings(options);
+}
+
+/** UCX's settings as the options give them ('TLS=tcp;NET_DEVICES=eth0', or ''), undefined for the verbs engine. Throws MSG_INVALID. */
+export function ucxSettings({ engine, device = engine === 'ucx' ? 'ucx' : 'auto' }: ContextOptions): string | undefined {
+  const list = typeof device === 'string' ? [device] : device;
+  const isUcx = (name: string) => /^ucx(:|$)/.test(name);
+  if (!list.some(isUcx) && engine !== 'ucx') return undefined;
+  if (engine === 'verbs' || list.length !== 1 || !isUcx(list[0])) {
     throw new MessagingError(
       'MSG_INVALID',
       "engine 'ucx' has one device, 'ucx' or 'ucx:TLS=...': leave out `device`, or give its settings",
     );
   }
+  return list[0].slice(4);
 }

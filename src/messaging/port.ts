@@ -1,10 +1,10 @@
 /** A port: a worker's place on one rail. Its completion queue, the word that tells peers whether it sleeps, and the listener that peers connect to. */
 
 import { type CompletionQueue, type MemoryRegion, type Listener as VerbsListener, WorkCompletions } from '../verbs/index.js';
-import type { Endpoint } from './endpoint.js';
 import type { Lane } from './lane.js';
 import type { Rail } from './rail.js';
 import { AtomicResults } from './rma/atomic-results.js';
+import type { VerbsEndpoint } from './verbs-endpoint.js';
 
 const CQ_DEPTH = 16_384;
 const ATOMICS_AT_ONCE = 512;
@@ -25,7 +25,7 @@ export class Port {
   readonly atomicResults: AtomicResults;
   /** Takes connections for the worker. */
   readonly service: VerbsListener;
-  readonly lanes: Map<number, { readonly endpoint: Endpoint; readonly lane: Lane }> = new Map();
+  readonly lanes: Map<number, { readonly endpoint: VerbsEndpoint; readonly lane: Lane }> = new Map();
   /** Endpoints that use it, and those of them whose rings are counted by immediates: then every poll looks at the queue. */
   endpoints = 0;
   counted = 0;

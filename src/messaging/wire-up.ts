@@ -12,14 +12,14 @@
  */
 
 import type { Connection, ConnectionRequest, MemoryRegion, QueuePair } from '../verbs/index.js';
-import { CREDIT_REGION_BYTES, type Endpoint } from './endpoint.js';
 import { MessagingError, PeerLost } from './errors.js';
 import { Lane } from './lane.js';
 import { type RingReader, type RingShape, type RingWriter, ringBytes } from './patterns/ring-region.js';
 import type { Port } from './port.js';
+import { CREDIT_REGION_BYTES, type VerbsEndpoint } from './verbs-endpoint.js';
+import type { VerbsWorker } from './verbs-worker.js';
 import { decodeHello, encodeHello, type Hello } from './wire/hello.js';
 import { CLOSED, S_KIND } from './wire/slot.js';
-import type { Worker } from './worker.js';
 
 /** Receives for wake-ups; in immediate mode one for every slot comes on top. */
 const WAKE_RECEIVES = 16;
@@ -44,7 +44,7 @@ interface Retired {
 }
 
 export class WireUp {
-  readonly #worker: Worker;
+  readonly #worker: VerbsWorker;
   readonly #shape: RingShape;
   readonly #immediate: boolean;
   readonly #retired = new Set<Retired>();
@@ -52,7 +52,7 @@ export class WireUp {
   readonly #connecting = new Set<QueuePair>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(worker: Worker, shape: RingShape, immediate: boolean) {
+  constructor(worker: VerbsWorker, shape: RingShape, immediate: boolean) {
     this.#worker = worker;
     this.#shape = shape;
     this.#immediate = immediate;
@@ -64,7 +64,7 @@ export class WireUp {
   }
 
   /** Connects an endpoint by the first route; further routes carry large transfers with it. */
-  async initiate(endpoint: Endpoint, routes: readonly Route[], timeoutMs: number): Promise<void> {
+  async initiate(endpoint: VerbsEndpoint, routes: readonly Route[], timeoutMs: number): Promise<void> {
     const worker = this.#worker;
     const [{ port, target }] = routes;
     const qp = this.#makeQp(port);
@@ -95,7 +95,7 @@ export class WireUp {
   }
 
   /** Adds a lane. False when it cannot be had: the endpoint does without. */
-  async #join(endpoint: Endpoint, route: Route, path: number, token: number, timeoutMs: number): Promise<boolean> {
+  async #join(endpoint: VerbsEndpoint, route: Route, path: number, token: number, timeoutMs: number): Promise<boolean> {
     const { port, target } = route;
     const qp = this.#makeQp(port);
     const lane = endpoint.lanes.length;
@@ -109,7 +109,7 @@ export class WireUp {
   }
 
   /** A further lane is connected. False when its endpoint is not there any more. */
-  #joined(endpoint: Endpoint, lane: number, qp: QueuePair, port: Port, path: number, connection: Connection): boolean {
+  #joined(endpoint: VerbsEndpoint, lane: number, qp: QueuePair, port: Port, path: number, connection: Connection): boolean {
     const { state } = endpoint;
     if (state === 'ready' || state === 'connecting') {
       this.#addLane(endpoint, lane, qp, port, path, connection);
@@ -126,7 +126,7 @@ export class WireUp {
   }
 
   /** Answers a connection request at a port. Returns the endpoint, or undefined when it was a further lane or nothing of ours. */
-  async accept(request: ConnectionRequest, port: Port): Promise<Endpoint | undefined> {
+  async accept(request: ConnectionRequest, port: Port): Promise<VerbsEndpoint | undefined> {
     const worker = this.#worker;
     let hello: Hello;
     try {
@@ -198,7 +198,7 @@ export class WireUp {
     return WAKE_RECEIVES + (this.#isMapped(port) ? 0 : 2 * this.#shape.slots);
   }
 
-  #allocate(endpoint: Endpoint, port: Port): void {
+  #allocate(endpoint: VerbsEndpoint, port: Port): void {
     const { pd, device } = port.rail;
     endpoint.ports[0] = port;
     endpoint.ringRegion = pd.register(device.alloc(2 * ringBytes(this.#shape)), { remoteWrite: true });
@@ -206,12 +206,12 @@ export class WireUp {
   }
 
   /** Gives ring memory back. Only when the peer cannot write any more. */
-  #release(endpoint: Endpoint): void {
+  #release(endpoint: VerbsEndpoint): void {
     free(endpoint.port, endpoint.takeRegions());
   }
 
   #hello(
-    endpoint: Endpoint,
+    endpoint: VerbsEndpoint,
     port: Port,
     which: { readonly lane: number; readonly path: number; readonly paths: number; readonly joins: number },
   ): Uint8Array {
@@ -238,16 +238,16 @@ export class WireUp {
     });
   }
 
-  #finish(endpoint: Endpoint, qp: QueuePair, port: Port, connection: Connection, hello: Hello, paths: number): void {
+  #finish(endpoint: VerbsEndpoint, qp: QueuePair, port: Port, connection: Connection, hello: Hello, paths: number): void {
     const lane = this.#addLane(endpoint, 0, qp, port, 0, connection);
     endpoint.peer = hello.label;
     endpoint.peerRail = hello.rail;
     endpoint.plannedLanes = Math.min(this.#worker.laneCount, hello.lanes) * Math.max(1, paths);
     endpoint.establish(lane, hello, this.#shape, hello.mapped && this.#isMapped(port));
-    this.#worker.connections.identify(endpoint, hello.workerId);
+    this.#worker.connections.peers.identify(endpoint, hello.workerId);
   }
 
-  #addLane(endpoint: Endpoint, index: number, qp: QueuePair, port: Port, path: number, connection: Connection): Lane {
+  #addLane(endpoint: VerbsEndpoint, index: number, qp: QueuePair, port: Port, path: number, connection: Connection): Lane {
     const lane = new Lane(index, qp, port, path);
     this.#connecting.delete(qp);
     lane.connection = connection;
@@ -274,7 +274,7 @@ export class WireUp {
    * Closes the queue pairs. The rings' memory is given back when the peer cannot write any more. A peer that has them mapped says so in the ring as the
    * last thing; until then they are kept, because a peer that was stopped in the middle of a store would hit whatever comes to lie there.
    */
-  tearDown(endpoint: Endpoint, peerIsDone: boolean): void {
+  tearDown(endpoint: VerbsEndpoint, peerIsDone: boolean): void {
     // Where wiring up failed half way there is no ring to write to.
     const out: RingWriter | undefined = endpoint.transfersOut;
     if (endpoint.mapped && !endpoint.closedByPeer) out?.sayFarewell();

@@ -1,41 +1,24 @@
 /**
- * A worker: the side of a program that sends and receives. It has endpoints, listeners and a port on every device of its context, and `poll` makes
- * everything happen; callbacks and promises are built on it.
- *
- * This file is what a program calls. Who is connected stands in connections.ts, what `poll` does in progress/poller.ts, how things end in endings.ts.
- * A worker belongs to one thread. It polls only devices that have endpoints, and nothing at all when nobody asks it to.
+ * A worker: the side of a program that sends and receives. It has endpoints and listeners, and `poll` makes everything happen; callbacks and promises are
+ * built on it. This file is what a program calls; what does the work are the parts of an engine (engine.ts). A worker belongs to one thread.
  */
 
-import { randomBytes } from 'node:crypto';
-import { type ActiveMessageHandler, ActiveMessages } from './am/active-messages.js';
-import { Connections } from './connections.js';
+import type { ActiveMessageHandler } from './am/handlers.js';
 import type { Context } from './context.js';
-import { Endings } from './endings.js';
 import type { Endpoint } from './endpoint.js';
+import type { Connecting, Ending, Messages, Probed, Progress, Tags } from './engine.js';
 import { MessagingError } from './errors.js';
 import type { Listener } from './listener.js';
-import { copyByAddress, NATIVE_COPY_BYTES } from './memory/native-copy.js';
-import type { Registration } from './memory/registration-cache.js';
+import { NATIVE_COPY_BYTES } from './memory/native-copy.js';
 import { checkWorkerOptions, type WorkerOptions } from './options.js';
-import type { RingReader, RingWriter } from './patterns/ring-region.js';
 import { type Data, type Payload, payloadOf } from './payload.js';
-import { Port } from './port.js';
 import { Driver } from './progress/driver.js';
-import { Poller } from './progress/poller.js';
-import { type Explanation, explainSelection } from './protocols/explanation.js';
-import type { Abilities } from './protocols/protocol.js';
-import { type Selection, select } from './protocols/selection.js';
+import type { Explanation } from './protocols/explanation.js';
 import { type CallOptions, late, type Received, Request, type WaitObserver } from './request.js';
 import { DONE, FAILED, PENDING, RequestTable } from './requests.js';
-import { EmulatedAtomics } from './rma/emulated-atomics.js';
-import { ExposedMemory } from './rma/remote-memory.js';
-import { RemoteOperations } from './rma/remote-operation.js';
+import type { ExposedMemory } from './rma/remote-memory.js';
 import { ANY_SOURCE } from './tag/match-queue.js';
 import { type Tag, tagHigh, tagLow, tagOf } from './tag/tag.js';
-import { type Probed, TagEngine } from './tag/tag-engine.js';
-import { Rendezvous } from './transfer/rendezvous.js';
-import { INLINE_BYTES } from './wire/slot.js';
-import { WireUp } from './wire-up.js';
 
 /** The context of user messages; libraries above use others. */
 export const USER_CONTEXT = 0;
@@ -61,42 +44,21 @@ export interface MatchedMessage extends ProbeResult {
   recv(into: Data, options?: CallOptions): Promise<Received>;
 }
 
-/** Opens a worker and the services that take connections for it. */
-export async function openWorker(context: Context, options: WorkerOptions): Promise<Worker> {
-  checkWorkerOptions(options);
-  const id = randomBytes(8).toString('hex');
-  const ports: Port[] = [];
-  try {
-    for (const rail of context.rails) ports.push(new Port(rail, await rail.device.listen(`w/${id}/${rail.index}`)));
-    return new Worker(context, options, id, ports);
-  } catch (error) {
-    for (const port of ports) port.close();
-    throw error;
-  }
-}
-
-export class Worker {
+export abstract class Worker {
   readonly context: Context;
   /** 16 hexadecimal digits that nobody else has. */
   readonly id: string;
   /** How peers name this worker in their errors. */
   readonly label: string;
   readonly timeoutMs: number;
-  readonly laneCount: number;
-  readonly fragmentBytes: number;
   readonly options: WorkerOptions;
-  /** By number of the rail. */
-  readonly ports: readonly Port[];
   readonly requests = new RequestTable();
-  readonly tags: TagEngine;
-  readonly rendezvous: Rendezvous;
-  readonly messages: ActiveMessages;
-  readonly remoteOperations: RemoteOperations;
-  readonly atomics: EmulatedAtomics;
-  readonly connections: Connections;
-  readonly endings: Endings;
-  readonly poller: Poller;
   readonly driver: Driver;
+  abstract readonly tags: Tags;
+  abstract readonly messages: Messages;
+  abstract readonly connections: Connecting;
+  abstract readonly endings: Ending;
+  abstract readonly poller: Progress;
   /** Errors of handlers and of messages nobody handles. Default: thrown as uncaught. */
   onError: ((error: unknown) => void) | undefined;
   /** By number; closed ones are undefined. */
@@ -110,35 +72,36 @@ export class Worker {
   onEndpoint: ((endpoint: Endpoint) => void) | undefined;
   /** Told when a call begins to wait; what it returns is called when the wait is over. Ranks show it in stall reports. */
   onWait: WaitObserver | undefined;
-  readonly #selections = new Map<Endpoint, Selection>();
-  readonly #dropped: (registration: Registration) => void;
   #closed = false;
   #lastBytes: unknown;
   #lastPayload: Payload | undefined;
 
-  constructor(context: Context, options: WorkerOptions, id: string, ports: readonly Port[]) {
+  constructor(context: Context, options: WorkerOptions, id: string) {
+    checkWorkerOptions(options);
     this.context = context;
     this.options = options;
     this.id = id;
-    this.ports = ports;
-    this.label = `${context.device.name} (process ${process.pid})`;
+    this.label = `${context.name} (process ${process.pid})`;
     this.timeoutMs = options.timeoutMs ?? 30_000;
-    this.laneCount = options.lanes ?? 1;
-    this.fragmentBytes = options.fragmentBytes ?? 512 << 10;
-    this.tags = new TagEngine(this, this.requests, options.unexpectedBytes ?? 8 << 20, options.unexpectedMessages ?? 4096);
-    this.rendezvous = new Rendezvous(this, this.requests);
-    this.messages = new ActiveMessages(this, this.requests);
-    this.remoteOperations = new RemoteOperations(this);
-    this.atomics = new EmulatedAtomics(this);
-    this.poller = new Poller(this, ports);
     this.driver = new Driver(this, options.mode ?? 'adaptive', options.spinUs ?? 50);
-    const shape = { slots: options.ringSlots ?? 256, bulkBytes: options.ringBytes ?? 1 << 18 };
-    const wireUp = new WireUp(this, shape, options.ring === 'immediate');
-    this.endings = new Endings(this, wireUp);
-    this.connections = new Connections(this, ports, wireUp);
-    this.#dropped = (registration) => this.#forget(registration);
-    for (const { registrations } of context.rails) registrations.dropped.add(this.#dropped);
   }
+
+  // ---- what an engine adds ----
+
+  /** See Endpoint.explain. */
+  abstract explain(endpoint: Endpoint, operation: 'tag' | 'am', bytes: number): Explanation;
+
+  /**
+   * Lets peers reach memory: `pack()` the result and pass it on. Atomics: words of memory of `context.alloc` are changed without this worker's help, those of
+   * other memory when it makes progress.
+   */
+  abstract expose(memory: ArrayBuffer | ArrayBufferView): ExposedMemory;
+
+  /** Address of bytes that stay where they are as long as they are used, or 0. */
+  protected abstract addressOf(bytes: Uint8Array): number;
+
+  /** The last that closing does. */
+  protected abstract release(): void;
 
   // ---- connecting ----
 
@@ -167,72 +130,6 @@ export class Worker {
     return this.connections.endpointOf(source);
   }
 
-  /** Chooses the protocols of an endpoint, now that its rings and lanes are known. */
-  #chooseProtocols(endpoint: Endpoint): void {
-    const { costs } = endpoint.port.rail;
-    const selection = select(costs, this.#abilities(endpoint, true), this.options);
-    const inPieces = select(costs, this.#abilities(endpoint, false), {
-      ...(this.options.rendezvousBytes === undefined ? {} : { rendezvousBytes: this.options.rendezvousBytes }),
-    });
-    this.#selections.set(endpoint, selection);
-    endpoint.ranges = selection.ranges;
-    endpoint.forced = this.options.protocol;
-    endpoint.eagerMax = lastEager(selection);
-    const zeroCopy = selection.ranges.find(({ protocol }) => protocol === 'eager-zcopy');
-    endpoint.zeroCopyMin = Math.max(zeroCopy?.fromBytes ?? Number.POSITIVE_INFINITY, INLINE_BYTES + 1);
-    endpoint.piecesEagerMax = lastEager(inPieces);
-  }
-
-  /** The endpoint is out of use. */
-  forgetProtocols(endpoint: Endpoint): void {
-    this.#selections.delete(endpoint);
-  }
-
-  /** The rings stand: what waited goes out. */
-  becomeReady(endpoint: Endpoint): void {
-    const { port } = endpoint;
-    this.#chooseProtocols(endpoint);
-    endpoint.state = 'ready';
-    endpoint.lastHeard = performance.now();
-    if (!endpoint.mapped) port.counted++;
-    this.poller.live.push(endpoint);
-    if (!port.rail.device.capabilities.peerDeath) this.endings.keepAlive();
-    this.tags.advance(endpoint);
-    for (const waiter of endpoint.whenReady.splice(0)) waiter.resolve();
-    this.driver.start();
-  }
-
-  #abilities(endpoint: Endpoint, contiguous: boolean): Abilities {
-    return {
-      shortBytes: INLINE_BYTES,
-      eagerBytes: endpoint.messagesOut.bulkBytes >> 2,
-      directRing: endpoint.mapped,
-      read: true,
-      write: true,
-      lanes: endpoint.plannedLanes,
-      fragmentBytes: this.fragmentBytes,
-      contiguous,
-    };
-  }
-
-  /** See Endpoint.explain. */
-  explain(endpoint: Endpoint, operation: 'tag' | 'am', bytes: number): Explanation {
-    const selection = this.#selections.get(endpoint);
-    if (selection === undefined) {
-      throw new MessagingError('MSG_INVALID', `the endpoint to ${endpoint.peer} is not connected: await ready() first`);
-    }
-    return explainSelection(operation, bytes, endpoint.port.rail.costs, selection, endpoint.forced);
-  }
-
-  /** Memory is not registered any more. */
-  #forget(registration: Registration): void {
-    for (const { lanes } of this.ports) for (const { lane } of lanes.values()) lane.forget(registration);
-    if (this.#lastPayload?.bytes.buffer === registration.buffer) {
-      this.#lastBytes = undefined;
-      this.#lastPayload = undefined;
-    }
-  }
-
   // ---- progress ----
 
   /**
@@ -251,24 +148,6 @@ export class Worker {
   /** The same, under the name of UCX. */
   progress(): number {
     return this.poller.poll();
-  }
-
-  /** Copies into the bulk part of a ring. */
-  copyIn(payload: Payload, offset: number, length: number, ring: RingWriter, bulk: number): void {
-    if (length >= NATIVE_COPY_BYTES && payload.address !== 0 && ring.address !== 0) {
-      copyByAddress(ring.address + ring.bulkAt + bulk, payload.address + offset, length);
-    } else {
-      payload.pack(offset, length, ring.u8, ring.bulkAt + bulk);
-    }
-  }
-
-  /** Copies out of the bulk part of a ring. */
-  copyOut(payload: Payload, offset: number, length: number, ring: RingReader, bulk: number): void {
-    if (length >= NATIVE_COPY_BYTES && payload.address !== 0 && ring.address !== 0) {
-      copyByAddress(payload.address + offset, ring.address + ring.bulkAt + bulk, length);
-    } else {
-      payload.unpack(offset, length, ring.u8, ring.bulkAt + bulk);
-    }
   }
 
   // ---- tag: synchronous form ----
@@ -338,12 +217,18 @@ export class Worker {
   payload(data: Data): Payload {
     const payload = payloadOf(data);
     if (payload.length >= NATIVE_COPY_BYTES && payload.pieces === undefined) {
-      const address = this.context.registrations.permanentAddress(payload.bytes.buffer);
-      if (address !== 0) payload.address = address + payload.bytes.byteOffset;
+      payload.address = this.addressOf(payload.bytes);
     }
     this.#lastBytes = data;
     this.#lastPayload = payload;
     return payload;
+  }
+
+  /** Forgets the payload that is remembered, if it lies in this memory: its address is valid no more. */
+  protected forgetMemory(buffer: ArrayBufferLike): void {
+    if (this.#lastPayload?.bytes.buffer !== buffer) return;
+    this.#lastBytes = undefined;
+    this.#lastPayload = undefined;
   }
 
   // ---- tag: callbacks and promises ----
@@ -486,14 +371,6 @@ export class Worker {
     else queueMicrotask(() => Promise.reject(error));
   }
 
-  /**
-   * Lets peers reach memory: `pack()` the result and pass it on. Atomics: words of memory of `context.alloc` are changed by the device, those of
-   * other memory by this worker when it makes progress.
-   */
-  expose(memory: ArrayBuffer | ArrayBufferView): ExposedMemory {
-    return new ExposedMemory(this, payloadOf(memory).bytes);
-  }
-
   /** A wait of its own kind: `begin` is given the function that ends it. */
   waitFor(what: string, endpoint: Endpoint, options: CallOptions, begin: (settle: () => void) => void): Promise<void> {
     const { signal, timeoutMs = this.timeoutMs } = options;
@@ -550,18 +427,7 @@ export class Worker {
     }
     this.messages.close();
     this.driver.stop();
-    for (const { registrations } of this.context.rails) registrations.dropped.delete(this.#dropped);
-    for (const port of this.ports) port.close();
+    this.release();
     this.context.forget(this);
   }
-}
-
-/** The longest message that goes eager. */
-function lastEager(selection: Selection): number {
-  let most = -1;
-  for (const range of selection.ranges) {
-    if (!range.protocol.startsWith('eager')) break;
-    most = range.toBytes - 1;
-  }
-  return Math.min(most, 2 ** 30);
 }

@@ -21,7 +21,6 @@ const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
   sim: async () => (await import('./providers/sim/provider.js')).simProvider,
   roce: async () => (await import('./providers/roce/provider.js')).roceProvider,
   ibverbs: async () => (await import('./providers/ibverbs/provider.js')).ibverbsProvider,
-  ucx: async () => (await import('./providers/ucx/provider.js')).ucxProvider,
 };
 
 /** What 'auto' tries, best first: fabrics that reach another process. Ranks choose for each pair instead (launch/selector.ts). */

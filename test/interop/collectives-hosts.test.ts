@@ -4,6 +4,7 @@
  */
 
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Running, Stage, VERBENA } from '../launch/job.js';
@@ -15,7 +16,7 @@ const LIMIT_MS = 200_000;
 const { skip, addresses, inside } = twoHosts(8);
 
 /** Two ranks on host 0 or 1. */
-function start(stage: Stage, host: number, words: readonly string[]): Running {
+function start(stage: Stage, host: number, words: readonly string[], engine: string): Running {
   const rank = (r: number): string => `RANK=${r} "${process.execPath}" "${VERBENA}" exec "${ROLES}" ${words.join(' ')}`;
   const both = `${rank(2 * host)} & ${rank(2 * host + 1)}; code=$?; wait; exit $code`;
   const env = {
@@ -23,6 +24,7 @@ function start(stage: Stage, host: number, words: readonly string[]): Running {
     MASTER_ADDR: addresses[0],
     MASTER_PORT: '29518',
     VERBENA_SECRET: '0123456789abcdef0123456789abcdef',
+    VERBENA_ENGINE: engine,
   };
   return stage.start('ip', [...inside(host), 'sh', '-c', both], env, LIMIT_MS);
 }
@@ -30,10 +32,11 @@ function start(stage: Stage, host: number, words: readonly string[]): Running {
 async function onTwoHosts(
   words: readonly string[],
   body: (heard: <T>(type: string) => T[], text: () => string) => void,
+  engine = 'verbs',
 ): Promise<void> {
   const stage = new Stage();
   try {
-    const hosts = [start(stage, 0, words), start(stage, 1, words)];
+    const hosts = [start(stage, 0, words, engine), start(stage, 1, words, engine)];
     for (const host of hosts) await host.ended;
     body(
       <T>(type: string) => hosts.flatMap((host) => host.heard<T>(type)),
@@ -62,4 +65,22 @@ test('collectives run between two hosts over the network, and over shared memory
 
 test('a rank killed on one host is named on both, and the others go on', { skip, timeout: LIMIT_MS + 20_000 }, async () => {
   await onTwoHosts(['killed'], (heard, text) => assert.equal(heard('heard').length, 3, text()));
+});
+
+const withoutUcx = !existsSync('/usr/include/ucp/api/ucp.h') && 'needs apt-get install libucx-dev';
+
+test('the same on UCX: its TCP between the hosts, its shared memory inside', {
+  skip: skip || withoutUcx,
+  timeout: 90_000,
+}, async () => {
+  await onTwoHosts(
+    ['hosts'],
+    (heard, text) => {
+      const done = heard<{ providers: string[] }>('done');
+      assert.equal(done.length, 4, text());
+      for (const { providers } of done) assert.deepEqual(providers, ['ucx']);
+    },
+    'ucx',
+  );
+  await onTwoHosts(['killed'], (heard, text) => assert.equal(heard('heard').length, 3, text()), 'ucx');
 });

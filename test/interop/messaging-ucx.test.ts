@@ -5,9 +5,29 @@ import { test } from 'node:test';
 import { messagingConformance } from '../../conformance/messaging.js';
 import { openContext } from '../../src/messaging/index.js';
 
+/** What the suite says of rings, lanes and the store of the verbs engine. */
+const skip = [
+  {
+    reason: 'UCX keeps what came too early by itself, and small messages without a bound',
+    tests: [
+      'bounds: a receiver that never receives holds no more than its bound, and senders wait',
+      'bounds: a new receive does not overtake one that waits longer, when both find their messages behind one that is held back',
+      'bounds: announcements of large messages count as well',
+    ],
+  },
+  {
+    reason: 'UCX has no rings, lanes and protocols of ours',
+    tests: [
+      'tag: an eager-zcopy send takes no copy at the sender, and is complete when its memory is free again',
+      'failing and closing: the rings of an endpoint that was closed by force are given back when the peer has let go',
+      'failing and closing: a lane that fails in the middle hands its share to the others, and the transfer completes',
+    ],
+  },
+];
+
 if (existsSync('/usr/include/ucp/api/ucp.h')) {
-  messagingConformance({ name: 'ucx, shared memory', open: () => openContext({ device: 'ucx:TLS=sm,self' }) });
-  messagingConformance({ name: 'ucx, TCP', open: () => openContext({ device: 'ucx:TLS=tcp;NET_DEVICES=lo' }) });
+  messagingConformance({ name: 'ucx, shared memory', skip, open: () => openContext({ device: 'ucx:TLS=sm,self' }) });
+  messagingConformance({ name: 'ucx, TCP', skip, open: () => openContext({ device: 'ucx:TLS=tcp;NET_DEVICES=lo' }) });
 } else {
   test('the messaging suite on UCX', { skip: 'needs apt-get install libucx-dev' });
 }

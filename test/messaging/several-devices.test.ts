@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { assertBytes, connectPair, pattern, until } from '../../conformance/messaging/stage.js';
+import { assertBytes, connectPair, partsOf, pattern, ringsOf, until } from '../../conformance/messaging/stage.js';
 import { type Context, openContext, type Worker, type WorkerOptions } from '../../src/messaging/index.js';
 
 const LIMIT = { timeout: 60_000 };
@@ -28,7 +28,7 @@ async function withPair(
 async function exercise(near: Worker, far: Worker, provider: string): Promise<void> {
   const { out, back } = await connectPair(near, far);
   assert.deepEqual(
-    [out, back].map(({ port }) => port.rail.device.provider),
+    [out, back].map((endpoint) => endpoint.provider),
     [provider, provider],
   );
   for (const size of [8, 5000, 300_000]) {
@@ -91,7 +91,7 @@ describe('a context of shared memory and a network', () => {
       const [, remoteTarget] = listener.targets;
       assert.match(remoteTarget, /:\d+\/several-devices/);
       assert.deepEqual(
-        [near, far].map(({ ports }) => ports.map(({ endpoints }) => endpoints > 0)),
+        [near, far].map((worker) => partsOf(worker).ports.map(({ endpoints }) => endpoints > 0)),
         [
           [true, false],
           [true, false],
@@ -99,7 +99,7 @@ describe('a context of shared memory and a network', () => {
       );
       const byAddress = near.connect(remoteTarget);
       await Promise.all([byAddress.send(2, pattern(3)), far.recv(2, into)]);
-      assert.equal(byAddress.port.rail.device.provider, 'roce');
+      assert.equal(byAddress.provider, 'roce');
     }),
   );
 });
@@ -110,7 +110,8 @@ describe('two networks on both sides', () => {
 
   test('carry one large message together, and one goes on alone when the other breaks', LIMIT, () =>
     withPair([two, two], ['here', 'there'], options, async (near, far) => {
-      const { out, back } = await connectPair(near, far);
+      const { out, back: accepted } = await connectPair(near, far);
+      const back = ringsOf(accepted);
       await until(() => back.lanes.length === 4, 'the lanes', near, far);
       assert.deepEqual(
         back.lanes.map(({ path }) => path),
@@ -135,7 +136,8 @@ describe('two networks on both sides', () => {
 
   test('carry the payload of an active message together', LIMIT, () =>
     withPair([two, two], ['here', 'there'], options, async (near, far) => {
-      const { out, back } = await connectPair(near, far);
+      const { out, back: accepted } = await connectPair(near, far);
+      const back = ringsOf(accepted);
       await until(() => back.lanes.length === 4, 'the lanes', near, far);
       const data = pattern(2 << 20);
       const into = new Uint8Array(data.length);

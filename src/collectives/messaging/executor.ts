@@ -172,7 +172,7 @@ export class MessagingExecutor implements Executor {
   /** On this thread. @throws the call's error. */
   runSync(call: MessagingCall, timeoutMs: number): void {
     for (const worker of this.#workers) {
-      if (worker.context.device.provider === 'sim') {
+      if (worker.context.provider === 'sim') {
         throw new CollectiveError('COLL_INVALID', 'the ranks of a simulated fabric share one thread: use the asynchronous form');
       }
       if (worker.polling)

@@ -1,6 +1,5 @@
 /** Which shuffle a session uses, and why. */
 
-import type { Device } from '../../verbs/index.js';
 import type { ShuffleFactory } from './manager.js';
 import { rdma } from './rdma.js';
 import { sortTcp } from './sort-tcp.js';
@@ -11,12 +10,11 @@ export interface ShuffleChoice {
   readonly factory: ShuffleFactory;
 }
 
-export function chooseShuffle(wanted: 'auto' | 'rdma' | 'sort-tcp' | ShuffleFactory, device: Device): ShuffleChoice {
+export function chooseShuffle(wanted: 'auto' | 'rdma' | 'sort-tcp' | ShuffleFactory, provider: string): ShuffleChoice {
   if (typeof wanted === 'function') {
     return { name: wanted.name || 'a manager of the program', reason: 'the program brought it', factory: wanted };
   }
   if (wanted === 'sort-tcp') return { name: 'sort-tcp', reason: 'asked for', factory: sortTcp };
-  const { provider } = device;
   const reason =
     wanted === 'rdma'
       ? `asked for; ${provider} carries the READs`

@@ -5,13 +5,15 @@
  * go, and it is read from the sender's memory straight to there. Either way there is no queue of unexpected messages: somebody always takes them.
  */
 
-import type { Endpoint } from '../endpoint.js';
-import { MessagingError, PeerLost } from '../errors.js';
+import type { Messages } from '../engine.js';
+import { MessagingError } from '../errors.js';
 import type { RingReader } from '../patterns/ring-region.js';
-import { type Data, type Payload, payloadOf } from '../payload.js';
+import { type Payload, payloadOf } from '../payload.js';
 import { protocolAt } from '../protocols/selection.js';
 import { KIND_AM, KIND_AM_RECV, type RequestTable } from '../requests.js';
 import { Announcement, PATH_BYTES, rtsFlags } from '../transfer/announcement.js';
+import type { VerbsEndpoint } from '../verbs-endpoint.js';
+import type { VerbsWorker } from '../verbs-worker.js';
 import {
   AM,
   AM_RTS,
@@ -28,67 +30,26 @@ import {
   S_TAG_HI,
   S_TAG_LO,
 } from '../wire/slot.js';
-import type { Worker } from '../worker.js';
+import { Handlers, tooLong } from './handlers.js';
 
-/** Handler numbers: 0..MOST_HANDLERS-1. */
-const MOST_HANDLERS = 65_536;
 const HEADER_IN_SLOT = INLINE_BYTES - RTS_BYTES;
-
-/** What a handler is given. `header` and `data` are views of the ring: they are valid until the handler returns or first awaits. */
-export interface ActiveMessage {
-  readonly endpoint: Endpoint;
-  readonly header: Uint8Array;
-  /** The payload, when it came with the message; undefined when it is to be fetched with `receive`. */
-  readonly data: Uint8Array | undefined;
-  /** Bytes of the payload. */
-  readonly length: number;
-  /**
-   * Fetches the payload into memory of the receiver; also works for one that came with the message. Call it before the handler returns or first
-   * awaits: a large payload that nobody asked for by then is dropped. Throws MSG_TRUNCATED, PeerLost.
-   */
-  receive(into: Data): Promise<void>;
-}
-
-export type ActiveMessageHandler = (message: ActiveMessage) => void | Promise<void>;
 
 const NO_HEADER = new Uint8Array(0);
 
-export class ActiveMessages {
-  readonly #worker: Worker;
+export class ActiveMessages extends Handlers implements Messages {
+  readonly #worker: VerbsWorker;
   readonly #requests: RequestTable;
-  readonly #handlers = new Map<number, ActiveMessageHandler>();
   readonly #headers = new Map<number, Uint8Array>();
   readonly announcement: Announcement = new Announcement();
 
-  constructor(worker: Worker, requests: RequestTable) {
+  constructor(worker: VerbsWorker, requests: RequestTable) {
+    super(worker);
     this.#worker = worker;
     this.#requests = requests;
   }
 
-  /** Installs a handler; undefined takes it away. */
-  install(id: number, handler: ActiveMessageHandler | undefined): void {
-    if (!Number.isInteger(id) || id < 0 || id >= MOST_HANDLERS) {
-      throw new MessagingError('MSG_INVALID', `a handler number is 0 to ${MOST_HANDLERS - 1}: got ${String(id)}`);
-    }
-    const had = this.#handlers.has(id);
-    if (handler === undefined) {
-      this.#handlers.delete(id);
-      if (had) this.#worker.driver.leave();
-      return;
-    }
-    this.#handlers.set(id, handler);
-    if (had) return;
-    this.#worker.driver.join();
-    this.#worker.driver.start();
-  }
-
-  /** Ends the interest of all handlers: the worker closes. */
-  close(): void {
-    for (const id of [...this.#handlers.keys()]) this.install(id, undefined);
-  }
-
   /** Begins a send. Returns -1 when it is complete, else the row of its request. */
-  send(endpoint: Endpoint, id: number, header: Uint8Array, payload: Payload): number {
+  send(endpoint: VerbsEndpoint, id: number, header: Uint8Array, payload: Payload): number {
     const longest = endpoint.state === 'ready' ? endpoint.transfersOut.bulkBytes >> 2 : 4096;
     if (header.length > longest) {
       throw new MessagingError('MSG_INVALID', `a header is at most ${longest} bytes here: got ${header.length}`);
@@ -110,12 +71,12 @@ export class ActiveMessages {
     return index;
   }
 
-  #isEager(endpoint: Endpoint, header: Uint8Array, payload: Payload): boolean {
+  #isEager(endpoint: VerbsEndpoint, header: Uint8Array, payload: Payload): boolean {
     const limit = payload.pieces === undefined ? endpoint.eagerMax : endpoint.piecesEagerMax;
     return payload.length <= limit && header.length + payload.length <= endpoint.transfersOut.bulkBytes >> 2;
   }
 
-  #trySend(endpoint: Endpoint, id: number, header: Uint8Array, payload: Payload): boolean {
+  #trySend(endpoint: VerbsEndpoint, id: number, header: Uint8Array, payload: Payload): boolean {
     const ring = endpoint.transfersOut;
     const total = header.length + payload.length;
     const slot = total <= INLINE_BYTES ? ring.reserve() : ring.reserveBulk(total);
@@ -135,7 +96,7 @@ export class ActiveMessages {
   }
 
   /** Sends one that waited. False when there is no room. */
-  advance(endpoint: Endpoint, index: number): boolean {
+  advance(endpoint: VerbsEndpoint, index: number): boolean {
     const requests = this.#requests;
     if (requests.aux[index] >= 0) return this.#worker.rendezvous.advanceData(endpoint, index);
     const payload = requests.payload[index] as Payload;
@@ -151,7 +112,7 @@ export class ActiveMessages {
     return true;
   }
 
-  #announce(endpoint: Endpoint, index: number, header: Uint8Array, payload: Payload): boolean {
+  #announce(endpoint: VerbsEndpoint, index: number, header: Uint8Array, payload: Payload): boolean {
     const ring = endpoint.transfersOut;
     const { ports } = endpoint;
     const pathBytes = (ports.length - 1) * PATH_BYTES;
@@ -183,13 +144,13 @@ export class ActiveMessages {
   }
 
   /** A message came whole. */
-  onMessage(endpoint: Endpoint, reader: RingReader, slot: number): void {
+  onMessage(endpoint: VerbsEndpoint, reader: RingReader, slot: number): void {
     const { i32, u8 } = reader;
     const headerLength = i32[slot + S_TAG_HI];
     const total = i32[slot + S_LENGTH];
     const at = total <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : reader.bulkAt + i32[slot + S_BULK];
     const data = u8.subarray(at + headerLength, at + total);
-    this.#run(i32[slot + S_TAG_LO], {
+    this.run(i32[slot + S_TAG_LO], {
       endpoint,
       header: u8.subarray(at, at + headerLength),
       data,
@@ -203,7 +164,7 @@ export class ActiveMessages {
   }
 
   /** A message came as an announcement. */
-  onAnnouncement(endpoint: Endpoint, reader: RingReader, slot: number): void {
+  onAnnouncement(endpoint: VerbsEndpoint, reader: RingReader, slot: number): void {
     const { i32, u8 } = reader;
     const { announcement } = this;
     const flags = (i32[slot + S_KIND] >>> 8) & 0xff;
@@ -218,7 +179,7 @@ export class ActiveMessages {
     const at = inSlot ? ((slot + S_PAYLOAD) << 2) + RTS_BYTES : bulkAt + pathBytes;
     let open = true;
     let asked = false;
-    this.#run(i32[slot + S_TAG_LO], {
+    this.run(i32[slot + S_TAG_LO], {
       endpoint,
       header: u8.subarray(at, at + headerLength),
       data: undefined,
@@ -240,22 +201,4 @@ export class ActiveMessages {
     open = false;
     if (!asked) endpoint.control(ATS, sender, 0);
   }
-
-  #run(id: number, message: ActiveMessage): void {
-    const handler = this.#handlers.get(id);
-    if (handler === undefined) {
-      this.#worker.unhandled(new PeerLost(message.endpoint.peer, 'an active message', `there is no handler ${id} here`));
-      return;
-    }
-    try {
-      const result = handler(message);
-      if (result instanceof Promise) result.catch((error: unknown) => this.#worker.unhandled(error));
-    } catch (error) {
-      this.#worker.unhandled(error);
-    }
-  }
-}
-
-function tooLong(length: number, room: number): MessagingError {
-  return new MessagingError('MSG_TRUNCATED', `the payload has ${length} bytes, the memory for it ${room}`);
 }

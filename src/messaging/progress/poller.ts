@@ -9,11 +9,13 @@
  */
 
 import { WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../verbs/index.js';
-import { type Endpoint, IMM_MESSAGES, IMM_TRANSFERS } from '../endpoint.js';
+import type { Progress } from '../engine.js';
 import { PeerLost } from '../errors.js';
 import type { RingReader } from '../patterns/ring-region.js';
 import type { Port } from '../port.js';
 import { KIND_AM, PENDING } from '../requests.js';
+import { IMM_MESSAGES, IMM_TRANSFERS, type VerbsEndpoint } from '../verbs-endpoint.js';
+import type { VerbsWorker } from '../verbs-worker.js';
 import {
   AM,
   AM_RTS,
@@ -33,35 +35,37 @@ import {
   PULL,
   RTR,
   RTS,
+  S_BULK,
   S_KIND,
   S_LENGTH,
+  S_PAYLOAD,
   S_TAG_HI,
   S_TAG_LO,
   STREAM,
   STREAM_CREDIT,
+  STREAM_END,
   UNPULL,
 } from '../wire/slot.js';
-import type { Worker } from '../worker.js';
 
 /** Idle polls between two looks at the completion queues, less one. */
 const IDLE_MASK = 255;
 /** Slots taken from one ring in one poll, so that the others get their turn. */
 const BATCH = 64;
 
-export class Poller {
+export class Poller implements Progress {
   /** Endpoints that are connected. */
-  readonly live: Endpoint[] = [];
+  readonly live: VerbsEndpoint[] = [];
   /** True while `poll` runs: a poll from within a handler does nothing. */
   isPolling = false;
   /** Times are noted when peers are heard. */
   isTiming = false;
-  readonly #worker: Worker;
+  readonly #worker: VerbsWorker;
   readonly #ports: readonly Port[];
   #turn = 0;
   #wake: (() => void) | undefined;
   #sleepFailure: unknown;
 
-  constructor(worker: Worker, ports: readonly Port[]) {
+  constructor(worker: VerbsWorker, ports: readonly Port[]) {
     this.#worker = worker;
     this.#ports = ports;
   }
@@ -97,7 +101,7 @@ export class Poller {
     return n;
   }
 
-  #takeMessages(endpoint: Endpoint): number {
+  #takeMessages(endpoint: VerbsEndpoint): number {
     const n = this.#worker.tags.takeMessages(endpoint);
     if (endpoint.messagesIn.takeStarved()) endpoint.control(CREDIT, 0, 0);
     if (!endpoint.mapped) endpoint.returnCredits(endpoint.messagesIn.peek() < 0);
@@ -105,12 +109,12 @@ export class Poller {
   }
 
   /** A stuck head: nothing changes until the store has room, but receives were perhaps posted. */
-  #retry(endpoint: Endpoint): number {
+  #retry(endpoint: VerbsEndpoint): number {
     const { tags } = this.#worker;
     return tags.posted > 0 ? tags.scan(endpoint) : 0;
   }
 
-  #takeTransfers(endpoint: Endpoint): number {
+  #takeTransfers(endpoint: VerbsEndpoint): number {
     const reader = endpoint.transfersIn;
     let n = 0;
     while (n < BATCH) {
@@ -130,7 +134,7 @@ export class Poller {
     return n;
   }
 
-  #dispatch(endpoint: Endpoint, reader: RingReader, slot: number, kind: number): void {
+  #dispatch(endpoint: VerbsEndpoint, reader: RingReader, slot: number, kind: number): void {
     const { i32 } = reader;
     const { rendezvous, tags, messages, endings } = this.#worker;
     switch (kind) {
@@ -189,10 +193,10 @@ export class Poller {
         this.#worker.atomics.onDone(endpoint, i32, slot);
         break;
       case STREAM:
-        endpoint.stream.onBytes(reader, slot);
+        this.#streamBytes(endpoint, reader, slot);
         break;
       case STREAM_CREDIT:
-        endpoint.stream.onCredit(i32, slot);
+        endpoint.stream.onCredit(i32[slot + S_TAG_LO]);
         break;
       default:
         endings.fail(
@@ -202,8 +206,15 @@ export class Poller {
     }
   }
 
+  #streamBytes(endpoint: VerbsEndpoint, reader: RingReader, slot: number): void {
+    const { i32 } = reader;
+    const count = i32[slot + S_LENGTH];
+    const at = count <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : reader.bulkAt + i32[slot + S_BULK];
+    endpoint.stream.onBytes(reader.u8, at, count, (i32[slot + S_KIND] & STREAM_END) !== 0);
+  }
+
   /** Sends what waits for room. */
-  #advance(endpoint: Endpoint): number {
+  #advance(endpoint: VerbsEndpoint): number {
     if (endpoint.state !== 'ready' && endpoint.state !== 'closing') return 0;
     const { requests, tags } = this.#worker;
     let n = 0;
@@ -215,19 +226,13 @@ export class Poller {
       queue.shift();
       n++;
     }
-    const streams = endpoint.streamQueue;
-    while (streams.length > 0) {
-      const index = requests.find(streams[0]);
-      if (index >= 0 && requests.state[index] === PENDING && !endpoint.stream.advance(index)) break;
-      streams.shift();
-      n++;
-    }
+    if (endpoint.streamQueue.length > 0) n += endpoint.stream.advanceAll();
     n += tags.advance(endpoint);
-    endpoint.waiting = endpoint.controls.length + queue.length + streams.length + endpoint.pending.length > 0;
+    endpoint.waiting = endpoint.controls.length + queue.length + endpoint.streamQueue.length + endpoint.pending.length > 0;
     return n;
   }
 
-  #advanceTransfer(endpoint: Endpoint, index: number): boolean {
+  #advanceTransfer(endpoint: VerbsEndpoint, index: number): boolean {
     const { requests, messages, rendezvous } = this.#worker;
     if (requests.kind[index] === KIND_AM) return messages.advance(endpoint, index);
     return rendezvous.advanceData(endpoint, index);

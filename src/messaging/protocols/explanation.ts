@@ -8,8 +8,9 @@ export interface CandidateExplanation {
   readonly summary: string;
   /** Nanoseconds at this size, or undefined when it cannot carry it. */
   readonly costNs: number | undefined;
-  readonly fixedNs: number;
-  readonly nsPerByte: number;
+  /** The line that the cost lies on; undefined where the engine keeps it to itself. */
+  readonly fixedNs: number | undefined;
+  readonly nsPerByte: number | undefined;
   readonly chosen: boolean;
   /** One clause: why it was chosen or was not. */
   readonly reason: string;
@@ -25,7 +26,10 @@ export interface Explanation {
   readonly candidates: readonly CandidateExplanation[];
   /** The choice for every size. */
   readonly ranges: readonly Range[];
-  readonly costs: Costs;
+  /** Undefined where the engine keeps them to itself. */
+  readonly costs: Costs | undefined;
+  /** What an engine that chooses by itself says of the endpoint: transports, lanes, thresholds. */
+  readonly engine?: string;
 }
 
 /** Explains one size of a selection. */

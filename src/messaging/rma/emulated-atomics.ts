@@ -8,11 +8,12 @@
  * ```
  */
 
-import type { Endpoint, RemoteStart } from '../endpoint.js';
+import type { RemoteStart } from '../endpoint.js';
 import { MessagingError } from '../errors.js';
 import type { Registration } from '../memory/registration-cache.js';
+import type { VerbsEndpoint } from '../verbs-endpoint.js';
+import type { VerbsWorker } from '../verbs-worker.js';
 import { ATOMIC, ATOMIC_DONE, S_LENGTH, S_TAG_HI, S_TAG_LO } from '../wire/slot.js';
-import type { Worker } from '../worker.js';
 
 const ADD = 0;
 const COMPARE_SWAP = 1;
@@ -32,16 +33,16 @@ interface Exposed {
 }
 
 export class EmulatedAtomics {
-  readonly #worker: Worker;
+  readonly #worker: VerbsWorker;
   /** Memory that peers may change, by rail and key. */
   readonly #exposed = new Map<number, Exposed>();
   /** What was there, by request. */
   readonly #results = new Map<number, bigint>();
-  readonly #asked = new Map<Endpoint, Set<number>>();
+  readonly #asked = new Map<VerbsEndpoint, Set<number>>();
   readonly #block = new DataView(new ArrayBuffer(32));
   readonly #words = new Int32Array(this.#block.buffer);
 
-  constructor(worker: Worker) {
+  constructor(worker: VerbsWorker) {
     this.#worker = worker;
   }
 
@@ -59,7 +60,7 @@ export class EmulatedAtomics {
   }
 
   /** A request that asks the owner. */
-  start(endpoint: Endpoint, request: number, rkey: number, address: number, operands: AtomicOperands): RemoteStart {
+  start(endpoint: VerbsEndpoint, request: number, rkey: number, address: number, operands: AtomicOperands): RemoteStart {
     return {
       begin: () => {
         const block = this.#block;
@@ -84,7 +85,7 @@ export class EmulatedAtomics {
   }
 
   /** A peer asks. */
-  onRequest(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+  onRequest(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     const block = this.#block;
     this.#words.set(i32.subarray(slot + S_LENGTH, slot + S_LENGTH + WORD));
     const exposed = this.#exposed.get(endpoint.port.index * 2 ** 32 + block.getUint32(0, true));
@@ -107,7 +108,7 @@ export class EmulatedAtomics {
   }
 
   /** The owner answers. */
-  onDone(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+  onDone(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     const request = i32[slot + S_TAG_LO];
     if (this.#asked.get(endpoint)?.delete(request) !== true) return;
     const { requests } = this.#worker;
@@ -131,7 +132,7 @@ export class EmulatedAtomics {
   }
 
   /** The endpoint is gone: no answers come. */
-  abandon(endpoint: Endpoint): void {
+  abandon(endpoint: VerbsEndpoint): void {
     const asked = this.#asked.get(endpoint);
     this.#asked.delete(endpoint);
     for (let left = asked?.size ?? 0; left > 0; left--) endpoint.endRemote();

@@ -2,121 +2,39 @@
  * Remote memory: put, get and atomics on memory of the peer, without its help.
  *
  * The owner registers memory and packs a key; whoever gets those bytes unpacks them on its endpoint to that owner. Adding and compare-and-swap are
- * operations of the device; and, or, xor and swap are made of them: read, then compare-and-swap until nobody came in between.
- *
- * ```
- *   packed key   0 version | 1 0 | 2 rails | 8 length f64 | for every rail of the owner: address f64, rkey u32, flags u32 (1 atomics)
- * ```
+ * operations of the engine; and, or, xor and swap are made of them: read, then compare-and-swap until nobody came in between.
  */
 
-import { type PreparedSend, type QpAddress, type RemoteRegion, VerbsError } from '../../verbs/index.js';
 import type { Endpoint } from '../endpoint.js';
-import { MessagingError, PeerLost } from '../errors.js';
-import type { Registration } from '../memory/registration-cache.js';
+import { MessagingError } from '../errors.js';
 import { type Data, type Payload, payloadOf } from '../payload.js';
-import { SMALL_PUT_BYTES } from '../port.js';
-import { MOST_RAILS } from '../rail.js';
 import type { CallOptions } from '../request.js';
-import { KIND_RMA } from '../requests.js';
-import { WIRE_VERSION } from '../wire/hello.js';
-import type { Worker } from '../worker.js';
-import type { AtomicOperands } from './emulated-atomics.js';
 
-const HEAD_BYTES = 16;
-const KEY_BYTES = 16;
-/** The longest packed key. */
-export const MOST_PACKED_BYTES: number = HEAD_BYTES + MOST_RAILS * KEY_BYTES;
+/** The longest packed key of any engine. */
+export const MOST_PACKED_BYTES = 1024;
 const WORD = 8;
-const HAS_ATOMICS = 1;
-/** As access.ts of the verbs. */
-const ACCESS_REMOTE_ATOMIC = 8;
-/** Small puts between two looks at the completion queue, less one. */
-const REAP_MASK = 127;
 
 /** Memory that peers may reach. Made by `worker.expose`. */
-export class ExposedMemory {
+export interface ExposedMemory {
   readonly bytes: Uint8Array;
-  readonly #registrations: readonly Registration[];
-  readonly #worker: Worker;
-  #open = true;
-
-  constructor(worker: Worker, bytes: Uint8Array) {
-    this.bytes = bytes;
-    this.#registrations = worker.context.rails.map(({ registrations }) => registrations.acquire(bytes));
-    this.#worker = worker;
-    for (const [rail, registration] of this.#registrations.entries()) worker.atomics.expose(rail, registration);
-  }
-
-  /** What a peer needs, as bytes to be passed on by any means: 32 with one device, 16 more for each further one. */
-  pack(): Uint8Array {
-    const blob = Buffer.alloc(HEAD_BYTES + this.#registrations.length * KEY_BYTES);
-    blob[0] = WIRE_VERSION;
-    blob[2] = this.#registrations.length;
-    blob.writeDoubleLE(this.bytes.length, 8);
-    this.#registrations.forEach(({ region }, rail) => {
-      const at = HEAD_BYTES + rail * KEY_BYTES;
-      blob.writeDoubleLE(region.addr + this.bytes.byteOffset - region.bytes.byteOffset, at);
-      blob.writeUInt32LE(region.rkey, at + 8);
-      blob.writeUInt32LE(region.access & ACCESS_REMOTE_ATOMIC ? HAS_ATOMICS : 0, at + 12);
-    });
-    return new Uint8Array(blob);
-  }
-
-  /** Lets the memory go out of use. The key dies when the registration cache drops the memory, or with the context. */
-  close(): void {
-    if (!this.#open) return;
-    this.#open = false;
-    this.#registrations.forEach((registration, rail) => {
-      this.#worker.atomics.conceal(rail, registration);
-      registration.cache.release(registration);
-    });
-  }
+  /** What a peer needs, as bytes to be passed on by any means. */
+  pack(): Uint8Array;
+  /** Lets the memory go out of use. */
+  close(): void;
 }
 
 /** Memory of a peer. Made by `endpoint.unpack`. */
-export class RemoteMemory {
-  readonly endpoint: Endpoint;
-  readonly length: number;
-  /** Whether the device runs atomics on it; else the owner's worker does, when it makes progress. */
-  readonly hasAtomics: boolean;
-  readonly #remote: RemoteRegion;
-  #small: PreparedSend | undefined;
-
-  constructor(endpoint: Endpoint, packed: Uint8Array) {
-    const blob = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength);
-    if (blob.length < HEAD_BYTES || blob[0] !== WIRE_VERSION || blob.length < HEAD_BYTES + blob[2] * KEY_BYTES) {
-      throw new MessagingError('MSG_INVALID', 'these bytes are no packed key of this version');
-    }
-    if (endpoint.peerRail < 0 || endpoint.peerRail >= blob[2]) {
-      throw new MessagingError(
-        'MSG_INVALID',
-        endpoint.peerRail < 0
-          ? `unpacking a key of ${endpoint.peer} needs a connection: await ready() first`
-          : `the key has parts for ${blob[2]} devices, the endpoint to ${endpoint.peer} is on number ${endpoint.peerRail}: it was packed by another worker`,
-      );
-    }
-    this.endpoint = endpoint;
-    this.length = blob.readDoubleLE(8);
-    const at = HEAD_BYTES + endpoint.peerRail * KEY_BYTES;
-    this.hasAtomics = (blob.readUInt32LE(at + 12) & HAS_ATOMICS) !== 0;
-    this.#remote = { addr: blob.readDoubleLE(at), rkey: blob.readUInt32LE(at + 8), length: this.length };
-  }
+export abstract class RemoteMemory {
+  abstract readonly endpoint: Endpoint;
+  abstract readonly length: number;
+  /** Whether atomics go without the owner's help; else the owner's worker runs them when it makes progress. */
+  abstract readonly hasAtomics: boolean;
 
   /**
    * The memory itself, as bytes of this process: where the device maps peers, and only for memory that its owner has from `alloc`. Undefined elsewhere. Nobody
    * watches over it: owner and reader agree between themselves on who touches it when. Valid while the endpoint is open.
    */
-  map(): Uint8Array | undefined {
-    const { device } = this.endpoint.port.rail;
-    if (!device.capabilities.directAccess) return undefined;
-    const { qp } = this.endpoint.lanes[0];
-    try {
-      return device.directAccess({ ...qp.address(), av: qp.query().av } as QpAddress, this.#remote);
-    } catch (error) {
-      if (error instanceof VerbsError && error.code === 'VERBS_UNSUPPORTED') return undefined; // ordinary memory of the owner
-      throw error;
-    }
-  }
+  abstract map(): Uint8Array | undefined;
 
   /**
    * Writes memory of the peer; resolves when `data` may be used again: of up to 256 bytes at once, of more when all of it is there. `endpoint.flush()` waits
@@ -128,77 +46,23 @@ export class RemoteMemory {
 
   /** Reads memory of the peer; resolves when `into` is filled. Throws as put. */
   async get(offset: number, into: Data, options?: CallOptions): Promise<void> {
-    await this.endpoint.worker.own(this.postGet(offset, payloadOf(into))).wait(options);
+    const handle = this.postGet(offset, payloadOf(into));
+    if (handle !== 0) await this.endpoint.worker.own(handle).wait(options);
   }
 
   /** The synchronous form of put: 0 when it is done with `payload`, else a handle for `worker.test`. */
-  postPut(offset: number, payload: Payload): number {
-    const { endpoint } = this;
-    const { length } = payload;
-    if (length > SMALL_PUT_BYTES || endpoint.isFenced || endpoint.state !== 'ready') return this.#begin(offset, payload, true);
-    this.#check(offset, length);
-    const { port } = endpoint;
-    if ((++endpoint.smallPuts & REAP_MASK) === 0) endpoint.worker.poller.reap(port);
-    this.#small ??= endpoint.lanes[0].qp.prepare({
-      opcode: 'RDMA_WRITE',
-      local: port.scratch,
-      remote: this.#remote,
-      inline: true,
-      signaledEvery: 16,
-    });
-    payload.pack(0, length, port.scratch.bytes, 0);
-    this.#small.post(0, length, 0, offset);
-    return 0;
-  }
+  abstract postPut(offset: number, payload: Payload): number;
 
   /** The synchronous form of get. */
-  postGet(offset: number, payload: Payload): number {
-    return this.#begin(offset, payload, false);
-  }
-
-  #check(offset: number, length: number): void {
-    if (!(Number.isInteger(offset) && offset >= 0 && offset + length <= this.length)) {
-      throw new MessagingError(
-        'MSG_INVALID',
-        `bytes ${offset} to ${offset + length} are outside the ${this.length} bytes of the peer`,
-      );
-    }
-  }
-
-  #begin(offset: number, payload: Payload, isPut: boolean): number {
-    this.#check(offset, payload.length);
-    const { endpoint } = this;
-    const { worker } = endpoint;
-    endpoint.check();
-    if (payload.pieces !== undefined)
-      throw new MessagingError('MSG_INVALID', 'put and get take one run of bytes: call them once for each piece');
-    const { requests, rendezvous } = worker;
-    const index = requests.begin(KIND_RMA, payload);
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = payload.length;
-    if (!rendezvous.pin(endpoint, index, payload)) {
-      requests.release(index);
-      throw new MessagingError('MSG_INVALID', 'this memory cannot be registered: use an ordinary ArrayBuffer or context.alloc');
-    }
-    const handle = requests.handle(index);
-    const operation = worker.remoteOperations.take();
-    operation.prepare(endpoint, handle, payload, isPut, this.#remote.addr + offset, this.#remote.rkey);
-    endpoint.beginRemote(operation);
-    return handle + 1;
-  }
+  abstract postGet(offset: number, payload: Payload): number;
 
   // ---- atomics on 64-bit words ----
 
   /** Adds; returns what was there. The offset is a multiple of 8. Throws MSG_INVALID, PeerLost, MSG_TIMEOUT. */
-  fetchAdd(offset: number, add: bigint, options?: CallOptions): Promise<bigint> {
-    return this.#atomic(offset, { opcode: 'ATOMIC_FETCH_AND_ADD', add: BigInt.asUintN(64, add) }, options);
-  }
+  abstract fetchAdd(offset: number, add: bigint, options?: CallOptions): Promise<bigint>;
 
   /** Stores `swap` if `compare` is there; returns what was there. */
-  compareSwap(offset: number, compare: bigint, swap: bigint, options?: CallOptions): Promise<bigint> {
-    const words = { compare: BigInt.asUintN(64, compare), swap: BigInt.asUintN(64, swap) };
-    return this.#atomic(offset, { opcode: 'ATOMIC_CMP_AND_SWP', ...words }, options);
-  }
+  abstract compareSwap(offset: number, compare: bigint, swap: bigint, options?: CallOptions): Promise<bigint>;
 
   /** Stores a value; returns what was there. */
   swap(offset: number, value: bigint, options?: CallOptions): Promise<bigint> {
@@ -227,62 +91,19 @@ export class RemoteMemory {
     }
   }
 
-  async #atomic(offset: number, operands: AtomicOperands, options?: CallOptions): Promise<bigint> {
-    this.#check(offset, WORD);
-    const { endpoint } = this;
-    const { worker } = endpoint;
-    endpoint.check();
-    if (offset % WORD !== 0) throw new MessagingError('MSG_INVALID', `an atomic works on 8 aligned bytes: got offset ${offset}`);
-    if (!this.hasAtomics) return this.#ask(offset, operands, options);
-    const { requests } = worker;
-    const { atomicResults } = endpoint.port;
-    const result = atomicResults.take();
-    const index = requests.begin(KIND_RMA, undefined);
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = WORD;
-    const handle = requests.handle(index);
-    const remote = this.#remote;
-    const done = (status: number, words: string) => {
-      if (requests.find(handle) === index) {
-        if (status === 0) requests.complete(index);
-        else requests.fail(index, new PeerLost(endpoint.peer, 'an atomic', words));
-      }
-      endpoint.endRemote();
-    };
-    endpoint.beginRemote({
-      begin: () => {
-        endpoint.lanes[0].submit({
-          post: (lane, id) => {
-            lane.qp.postSend({
-              ...operands,
-              id,
-              sgl: [atomicResults.region.slice(result * WORD, WORD)],
-              remoteAddr: remote.addr + offset,
-              rkey: remote.rkey,
-            });
-          },
-          done: (_, status, words) => done(status, words),
-        });
-      },
-    });
-    try {
-      await worker.own(handle + 1).wait(options);
-      return atomicResults.value(result);
-    } finally {
-      atomicResults.give(result);
+  protected check(offset: number, length: number): void {
+    if (!(Number.isInteger(offset) && offset >= 0 && offset + length <= this.length)) {
+      throw new MessagingError(
+        'MSG_INVALID',
+        `bytes ${offset} to ${offset + length} are outside the ${this.length} bytes of the peer`,
+      );
     }
   }
-  /** An atomic that the owner's worker runs. */
-  async #ask(offset: number, operands: AtomicOperands, options?: CallOptions): Promise<bigint> {
-    const { endpoint } = this;
-    const { worker } = endpoint;
-    const index = worker.requests.begin(KIND_RMA, undefined);
-    worker.requests.endpoint[index] = endpoint.id;
-    worker.requests.length[index] = WORD;
-    const request = worker.requests.handle(index);
-    const pending = worker.own(request + 1);
-    endpoint.beginRemote(worker.atomics.start(endpoint, request, this.#remote.rkey, this.#remote.addr + offset, operands));
-    await pending.wait(options);
-    return worker.atomics.take(request);
+
+  /** Before an atomic. */
+  protected checkWord(offset: number): void {
+    this.check(offset, WORD);
+    this.endpoint.check();
+    if (offset % WORD !== 0) throw new MessagingError('MSG_INVALID', `an atomic works on 8 aligned bytes: got offset ${offset}`);
   }
 }

@@ -1,28 +1,29 @@
 /** Puts and gets under way, as objects that are used again: beginning one allocates nothing. */
 
-import type { Endpoint, RemoteStart } from '../endpoint.js';
+import type { RemoteStart } from '../endpoint.js';
 import { PeerLost } from '../errors.js';
 import type { Lane, Posted } from '../lane.js';
 import type { Payload } from '../payload.js';
-import type { Worker } from '../worker.js';
+import type { VerbsEndpoint } from '../verbs-endpoint.js';
+import type { VerbsWorker } from '../verbs-worker.js';
 
 /** One put or get. */
 class RemoteOperation implements Posted, RemoteStart {
-  readonly #worker: Worker;
+  readonly #worker: VerbsWorker;
   readonly #spare: RemoteOperation[];
-  #endpoint!: Endpoint;
+  #endpoint!: VerbsEndpoint;
   #payload: Payload | undefined;
   #request = 0;
   #isPut = false;
   #address = 0;
   #rkey = 0;
 
-  constructor(worker: Worker, spare: RemoteOperation[]) {
+  constructor(worker: VerbsWorker, spare: RemoteOperation[]) {
     this.#worker = worker;
     this.#spare = spare;
   }
 
-  prepare(endpoint: Endpoint, request: number, payload: Payload, isPut: boolean, address: number, rkey: number): void {
+  prepare(endpoint: VerbsEndpoint, request: number, payload: Payload, isPut: boolean, address: number, rkey: number): void {
     this.#endpoint = endpoint;
     this.#request = request;
     this.#payload = payload;
@@ -58,10 +59,10 @@ class RemoteOperation implements Posted, RemoteStart {
 }
 
 export class RemoteOperations {
-  readonly #worker: Worker;
+  readonly #worker: VerbsWorker;
   readonly #spare: RemoteOperation[] = [];
 
-  constructor(worker: Worker) {
+  constructor(worker: VerbsWorker) {
     this.#worker = worker;
   }
 

@@ -10,7 +10,7 @@ import { MessagingError } from '../errors.js';
 import type { Data } from '../payload.js';
 import type { CallOptions } from '../request.js';
 import type { Worker } from '../worker.js';
-import { ExposedMemory, MOST_PACKED_BYTES, RemoteMemory } from './remote-memory.js';
+import { type ExposedMemory, MOST_PACKED_BYTES, type RemoteMemory } from './remote-memory.js';
 
 /** The context of the key exchange, apart from the user's tags. */
 const HEAP_CONTEXT = 0xfff0;
@@ -69,7 +69,7 @@ export class SymmetricHeap {
     if (!(Number.isSafeInteger(options.bytes) && options.bytes > 0)) {
       throw new MessagingError('MSG_INVALID', `bytes must be a number from 1 on: got ${String(options.bytes)}`);
     }
-    const exposed = new ExposedMemory(worker, worker.context.alloc(bytes));
+    const exposed = worker.expose(worker.context.alloc(bytes));
     const packed = exposed.pack();
     const remotes = await Promise.all(
       endpoints.map(async (endpoint, other) => {
@@ -80,7 +80,7 @@ export class SymmetricHeap {
         const arrived = worker.recv(id * 2 ** 20 + other, theirs, { ...options, from: endpoint }, HEAP_CONTEXT);
         await worker.send(endpoint, id * 2 ** 20 + rank, packed, options, HEAP_CONTEXT);
         await arrived;
-        const remote = new RemoteMemory(endpoint, theirs);
+        const remote = endpoint.unpack(theirs);
         if (remote.length !== bytes) {
           throw new MessagingError(
             'MSG_INVALID',

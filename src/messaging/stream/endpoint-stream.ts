@@ -8,11 +8,9 @@
 import { Duplex } from 'node:stream';
 import type { Endpoint } from '../endpoint.js';
 import { MessagingError } from '../errors.js';
-import type { RingReader } from '../patterns/ring-region.js';
 import { copyBytes, type Data, type Payload, payloadOf } from '../payload.js';
 import type { CallOptions } from '../request.js';
-import { KIND_STREAM } from '../requests.js';
-import { INLINE_BYTES, S_BULK, S_KIND, S_LENGTH, S_PAYLOAD, S_TAG_LO, STREAM, STREAM_CREDIT } from '../wire/slot.js';
+import { KIND_STREAM, PENDING } from '../requests.js';
 
 /** Flag: the writer has ended. */
 const END = 1;
@@ -94,27 +92,32 @@ export class EndpointStream {
     await request.wait(options);
   }
 
-  /** Sends what fits the window and the ring. True when all of it is gone. */
-  advance(index: number): boolean {
+  /** Sends what fits the window. Returns how many writes are over. */
+  advanceAll(): number {
+    const queue = this.#endpoint.streamQueue;
+    const { requests } = this.#endpoint.worker;
+    let n = 0;
+    while (queue.length > 0) {
+      const index = requests.find(queue[0]);
+      if (index >= 0 && requests.state[index] === PENDING && !this.#advance(index)) break;
+      queue.shift();
+      n++;
+    }
+    return n;
+  }
+
+  /** True when all of a write is gone. */
+  #advance(index: number): boolean {
     const endpoint = this.#endpoint;
     const { requests } = endpoint.worker;
     const payload = requests.payload[index] as Payload;
-    const ring = endpoint.transfersOut;
-    const longest = Math.min(ring.bulkBytes >> 2, this.#window >> 1);
-    const flags = requests.flags[index];
+    const longest = Math.min(endpoint.streamPiece, this.#window >> 1);
+    const isEnd = requests.flags[index] === END;
     do {
       const offset = requests.moved[index];
       const count = Math.min(longest, payload.length - offset, this.#credit);
       if (count === 0 && offset < payload.length) return false;
-      const slot = count <= INLINE_BYTES ? ring.reserve() : ring.reserveBulk(count);
-      if (slot < 0) return false;
-      const at = count <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : ring.bulkAt + ring.bulkOffset;
-      payload.pack(offset, count, ring.u8, at);
-      ring.i32[slot + S_KIND] = STREAM | (flags << 8);
-      ring.i32[slot + S_LENGTH] = count;
-      ring.i32[slot + S_BULK] = ring.bulkOffset;
-      ring.publish(slot);
-      endpoint.announce();
+      if (!endpoint.sendStream(payload, offset, count, isEnd)) return false;
       this.#credit -= count;
       requests.moved[index] = offset + count;
     } while (requests.moved[index] < payload.length);
@@ -123,18 +126,16 @@ export class EndpointStream {
   }
 
   /** The peer has read. */
-  onCredit(i32: Int32Array, slot: number): void {
-    this.#credit += i32[slot + S_TAG_LO];
+  onCredit(count: number): void {
+    this.#credit += count;
     if (this.#endpoint.streamQueue.length > 0) this.#endpoint.waiting = true;
   }
 
   /** Bytes came. */
-  onBytes(reader: RingReader, slot: number): void {
-    const { i32, u8 } = reader;
-    const count = i32[slot + S_LENGTH];
-    let at = count <= INLINE_BYTES ? (slot + S_PAYLOAD) << 2 : reader.bulkAt + i32[slot + S_BULK];
+  onBytes(u8: Uint8Array, from: number, count: number, isEnd: boolean): void {
+    let at = from;
     let left = count;
-    if ((i32[slot + S_KIND] >>> 8) & END) this.#peerEnded = true;
+    if (isEnd) this.#peerEnded = true;
     const target = this.#target;
     if (target !== undefined && left > 0) {
       const taken = Math.min(left, target.length - this.#filled);
@@ -163,7 +164,7 @@ export class EndpointStream {
   #consumed(count: number): void {
     this.#unreported += count;
     if (this.#unreported < this.#window >> 2) return;
-    this.#endpoint.control(STREAM_CREDIT, this.#unreported, 0);
+    this.#endpoint.creditStream(this.#unreported);
     this.#unreported = 0;
   }
 

@@ -12,7 +12,7 @@
  *   stands behind it, so the order of messages stays.
  */
 
-import type { Endpoint } from '../endpoint.js';
+import type { Probed, Tags } from '../engine.js';
 import { MessagingError } from '../errors.js';
 import type { RingReader } from '../patterns/ring-region.js';
 import type { Payload } from '../payload.js';
@@ -20,6 +20,8 @@ import { protocolAt } from '../protocols/selection.js';
 import { MOST_RAILS } from '../rail.js';
 import { KIND_RECV, KIND_SEND, PENDING, type RequestTable } from '../requests.js';
 import { Announcement, PATH_BYTES, rtsFlags } from '../transfer/announcement.js';
+import type { VerbsEndpoint } from '../verbs-endpoint.js';
+import type { VerbsWorker } from '../verbs-worker.js';
 import {
   EAGER,
   INLINE_BYTES,
@@ -35,7 +37,6 @@ import {
   S_TAG_LO,
   UNPULL,
 } from '../wire/slot.js';
-import type { Worker } from '../worker.js';
 import { ANY_SOURCE, PostedReceives, UnexpectedMessages } from './match-queue.js';
 import { UnexpectedStore } from './unexpected-store.js';
 import { ZeroCopyWrite } from './zero-copy-write.js';
@@ -46,30 +47,20 @@ const PULLED = 1;
 const BATCH = 64;
 const MOST_PATH_BYTES = (MOST_RAILS - 1) * PATH_BYTES;
 
-/** A message found by `probe`. */
-export interface Probed {
-  readonly length: number;
-  readonly tagLo: number;
-  readonly tagHi: number;
-  readonly source: number;
-  /** Row of the store, for a matched probe. */
-  readonly row: number;
-}
-
-export class TagEngine {
+export class TagEngine implements Tags {
   readonly store: UnexpectedStore;
-  readonly #worker: Worker;
+  readonly #worker: VerbsWorker;
   readonly #requests: RequestTable;
   readonly #posted = new PostedReceives();
   readonly #unexpected = new UnexpectedMessages();
-  readonly #stuck = new Set<Endpoint>();
+  readonly #stuck = new Set<VerbsEndpoint>();
   /** What the announcement under way says. */
   readonly announcement: Announcement = new Announcement();
   readonly #spareWrites: ZeroCopyWrite[] = [];
   /** Words 4 and on of an offer. */
   readonly #words = new Int32Array(8);
 
-  constructor(worker: Worker, requests: RequestTable, maxBytes: number, maxCount: number) {
+  constructor(worker: VerbsWorker, requests: RequestTable, maxBytes: number, maxCount: number) {
     this.#worker = worker;
     this.#requests = requests;
     this.store = new UnexpectedStore(maxBytes, maxCount);
@@ -78,7 +69,7 @@ export class TagEngine {
   // ---- sending ----
 
   /** Begins a send. Returns -1 when it is complete, else the row of its request. */
-  send(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): number {
+  send(endpoint: VerbsEndpoint, payload: Payload, context: number, lo: number, hi: number): number {
     if (endpoint.state === 'ready' && !endpoint.closedByPeer && endpoint.pending.length === 0) {
       if (this.#trySend(endpoint, payload, context, lo, hi)) return -1;
     } else {
@@ -101,13 +92,13 @@ export class TagEngine {
   }
 
   /** An eager send that needs no request. False: it is not eager, the device is to take it from the user's memory, or there is no room. */
-  #trySend(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): boolean {
+  #trySend(endpoint: VerbsEndpoint, payload: Payload, context: number, lo: number, hi: number): boolean {
     const length = payload.length;
     if (length >= endpoint.zeroCopyMin && payload.pieces === undefined) return false;
     return this.#copyIn(endpoint, payload, context, lo, hi);
   }
 
-  #copyIn(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): boolean {
+  #copyIn(endpoint: VerbsEndpoint, payload: Payload, context: number, lo: number, hi: number): boolean {
     const length = payload.length;
     const ring = endpoint.messagesOut;
     let slot: number;
@@ -140,7 +131,7 @@ export class TagEngine {
   }
 
   /** Sends what waits, in order, as far as there is room. Returns how many went. */
-  advance(endpoint: Endpoint): number {
+  advance(endpoint: VerbsEndpoint): number {
     const { pending } = endpoint;
     const requests = this.#requests;
     let sent = 0;
@@ -171,7 +162,7 @@ export class TagEngine {
   }
 
   /** An eager send whose payload the device takes from the user's memory. False: there is no room, or it is no such send. */
-  #sendZeroCopy(endpoint: Endpoint, index: number, payload: Payload): boolean {
+  #sendZeroCopy(endpoint: VerbsEndpoint, index: number, payload: Payload): boolean {
     const { length } = payload;
     const requests = this.#requests;
     if (length < endpoint.zeroCopyMin || payload.pieces !== undefined) return false;
@@ -203,12 +194,12 @@ export class TagEngine {
     return true;
   }
 
-  #isRendezvous(endpoint: Endpoint, payload: Payload): boolean {
+  #isRendezvous(endpoint: VerbsEndpoint, payload: Payload): boolean {
     return payload.length > (payload.pieces === undefined ? endpoint.eagerMax : endpoint.piecesEagerMax);
   }
 
   /** Announces a message. False when there is no room. */
-  #sendRts(endpoint: Endpoint, index: number, offered: boolean): boolean {
+  #sendRts(endpoint: VerbsEndpoint, index: number, offered: boolean): boolean {
     const requests = this.#requests;
     const payload = requests.payload[index] as Payload;
     const ring = endpoint.messagesOut;
@@ -240,7 +231,7 @@ export class TagEngine {
   }
 
   /** Fills the announcement for a send that goes by rendezvous. */
-  #describe(endpoint: Endpoint, index: number, payload: Payload): void {
+  #describe(endpoint: VerbsEndpoint, index: number, payload: Payload): void {
     const name = payload.pieces === undefined ? protocolAt(endpoint.ranges, payload.length) : 'rndv-am';
     let flags = 0;
     let paths = 1;
@@ -307,7 +298,7 @@ export class TagEngine {
   }
 
   /** Takes what lies in the ring of new messages. Returns how many. */
-  takeMessages(endpoint: Endpoint): number {
+  takeMessages(endpoint: VerbsEndpoint): number {
     const reader = endpoint.messagesIn;
     let n = 0;
     if (endpoint.stuck) {
@@ -338,7 +329,7 @@ export class TagEngine {
   }
 
   /** A message goes to its receive or to the store. False: neither will have it. */
-  #deliver(endpoint: Endpoint, reader: RingReader, slot: number): boolean {
+  #deliver(endpoint: VerbsEndpoint, reader: RingReader, slot: number): boolean {
     const { i32 } = reader;
     const kind = i32[slot + S_KIND];
     const lo = i32[slot + S_TAG_LO];
@@ -385,7 +376,7 @@ export class TagEngine {
   }
 
   /** A message in a ring goes to a receive. */
-  #give(endpoint: Endpoint, reader: RingReader, slot: number, index: number): void {
+  #give(endpoint: VerbsEndpoint, reader: RingReader, slot: number, index: number): void {
     const { i32 } = reader;
     const requests = this.#requests;
     requests.tagLo[index] = i32[slot + S_TAG_LO];
@@ -413,7 +404,7 @@ export class TagEngine {
 
   // ---- at the bound ----
 
-  #becomeStuck(endpoint: Endpoint): void {
+  #becomeStuck(endpoint: VerbsEndpoint): void {
     if (endpoint.stuck) return;
     endpoint.stuck = true;
     this.#stuck.add(endpoint);
@@ -430,12 +421,12 @@ export class TagEngine {
     this.#stuck.clear();
   }
 
-  forgetStuck(endpoint: Endpoint): void {
+  forgetStuck(endpoint: VerbsEndpoint): void {
     this.#stuck.delete(endpoint);
   }
 
   /** Looks behind a stuck head for messages that have a receive. */
-  scan(endpoint: Endpoint): number {
+  scan(endpoint: VerbsEndpoint): number {
     const reader = endpoint.messagesIn;
     const taken = endpoint.taken as Uint8Array;
     let n = 0;
@@ -489,7 +480,7 @@ export class TagEngine {
     return false;
   }
 
-  #sendPull(endpoint: Endpoint, index: number): void {
+  #sendPull(endpoint: VerbsEndpoint, index: number): void {
     const row = this.#requests.aux[index];
     const posted = this.#posted;
     if (posted.source[row] !== ANY_SOURCE && posted.source[row] !== endpoint.source) return;
@@ -501,7 +492,7 @@ export class TagEngine {
   }
 
   /** The peer wants a message that may be held back here. */
-  onPull(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+  onPull(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     const handle = i32[slot + S_PAYLOAD];
     const pull = {
       context: i32[slot + S_KIND] >>> 16,
@@ -518,7 +509,7 @@ export class TagEngine {
    * Offers the oldest send that is held back and that a standing pull wants. One at a time: if the first of two offers were refused and the second
    * taken, messages would change their order.
    */
-  #offerNext(endpoint: Endpoint): void {
+  #offerNext(endpoint: VerbsEndpoint): void {
     if (endpoint.offered >= 0) return;
     const requests = this.#requests;
     for (let at = endpoint.pendingHead; at < endpoint.pending.length; at++) {
@@ -539,14 +530,14 @@ export class TagEngine {
   }
 
   /** The peer has taken or refused an offer: the next may be made. */
-  offerResolved(endpoint: Endpoint, handle: number): void {
+  offerResolved(endpoint: VerbsEndpoint, handle: number): void {
     if (endpoint.offered !== handle) return;
     endpoint.offered = -1;
     if (endpoint.pulls.size > 0) this.#offerNext(endpoint);
   }
 
   /** An offer came: taken if its receive still waits, else refused. */
-  onOffer(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+  onOffer(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     // What the sender wrote before the offer comes first.
     while (this.takeMessages(endpoint) >= BATCH);
     const kind = i32[slot + S_KIND];
@@ -561,7 +552,7 @@ export class TagEngine {
   }
 
   /** The peer refused an offer: the send waits for its turn again. */
-  onUnpull(endpoint: Endpoint, handle: number): void {
+  onUnpull(endpoint: VerbsEndpoint, handle: number): void {
     const index = this.#requests.find(handle);
     if (index >= 0) {
       this.#requests.flags[index] &= ~PULLED;
@@ -627,7 +618,7 @@ export class TagEngine {
   }
 
   /** Drops announcements of a peer that is gone: their memory is gone too. */
-  dropRendezvousOf(endpoint: Endpoint): void {
+  dropRendezvousOf(endpoint: VerbsEndpoint): void {
     for (let row = this.#unexpected.oldest; row >= 0; ) {
       const next = this.#unexpected.after(row);
       const kept = this.#unexpected.value[row];

@@ -1,26 +1,26 @@
 /** The payload of an eager-zcopy send on its way: a WRITE from the user's memory into the bulk part of the peer's ring. Objects are used again. */
 
-import type { Endpoint } from '../endpoint.js';
 import { PeerLost } from '../errors.js';
 import type { Lane, Posted } from '../lane.js';
 import type { Payload } from '../payload.js';
-import type { Worker } from '../worker.js';
+import type { VerbsEndpoint } from '../verbs-endpoint.js';
+import type { VerbsWorker } from '../verbs-worker.js';
 
 export class ZeroCopyWrite implements Posted {
-  readonly #worker: Worker;
+  readonly #worker: VerbsWorker;
   readonly #spare: ZeroCopyWrite[];
-  #endpoint!: Endpoint;
+  #endpoint!: VerbsEndpoint;
   #request = 0;
   #address = 0;
   /** The device has taken it. */
   isPosted = false;
 
-  constructor(worker: Worker, spare: ZeroCopyWrite[]) {
+  constructor(worker: VerbsWorker, spare: ZeroCopyWrite[]) {
     this.#worker = worker;
     this.#spare = spare;
   }
 
-  prepare(endpoint: Endpoint, request: number, address: number): void {
+  prepare(endpoint: VerbsEndpoint, request: number, address: number): void {
     this.#endpoint = endpoint;
     this.#request = request;
     this.#address = address;

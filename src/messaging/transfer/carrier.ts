@@ -10,10 +10,10 @@
  * too, takes fragments from the other end (claim-board.ts): two CPUs carry one message.
  */
 
-import type { Endpoint } from '../endpoint.js';
 import type { Lane, Posted } from '../lane.js';
 import type { Registration } from '../memory/registration-cache.js';
 import type { Payload } from '../payload.js';
+import type { VerbsEndpoint } from '../verbs-endpoint.js';
 import { HELP, HELPED } from '../wire/slot.js';
 import type { ClaimBoard } from './claim-board.js';
 import { ROLE_HELP, ROLE_PUT, Transfer } from './transfer.js';
@@ -66,14 +66,14 @@ export class Carrier {
   }
 
   begin(transfer: Transfer): void {
-    const endpoint = transfer.endpoint as Endpoint;
+    const endpoint = transfer.endpoint as VerbsEndpoint;
     endpoint.carried.push(transfer);
     if (endpoint.carried.length <= ASK_AHEAD) this.#askForHelp(endpoint, transfer);
     this.advance(endpoint);
   }
 
   /** Asks the sender to carry from the other end, if it is awake. */
-  #askForHelp(endpoint: Endpoint, transfer: Transfer): void {
+  #askForHelp(endpoint: VerbsEndpoint, transfer: Transfer): void {
     const board = endpoint.boardIn;
     if (transfer.role === ROLE_PUT || transfer.role === ROLE_HELP || transfer.entry >= 0) return;
     if (board === undefined || transfer.isSplit || transfer.fragments < 2 || endpoint.peerSleeps) return;
@@ -95,7 +95,7 @@ export class Carrier {
   }
 
   /** Gives fragments to the lanes of an endpoint. Returns how many. */
-  advance(endpoint: Endpoint): number {
+  advance(endpoint: VerbsEndpoint): number {
     if (this.#advancing) return 0;
     this.#advancing = true;
     let n = 0;
@@ -113,7 +113,7 @@ export class Carrier {
   }
 
   /** Posts the next fragment on a lane. False when there is none for it, or it has enough. */
-  #feed(endpoint: Endpoint, lane: Lane): boolean {
+  #feed(endpoint: VerbsEndpoint, lane: Lane): boolean {
     const { carried } = endpoint;
     for (let i = 0; i < carried.length; i++) {
       const transfer = carried[i];
@@ -135,7 +135,7 @@ export class Carrier {
     return false;
   }
 
-  #claim(endpoint: Endpoint, transfer: Transfer): number {
+  #claim(endpoint: VerbsEndpoint, transfer: Transfer): number {
     if (transfer.returned.length > 0) return transfer.returned.pop() as number;
     if (transfer.role === ROLE_HELP) {
       const at = (endpoint.boardOut as ClaimBoard).claim(transfer.entry, transfer.fragments, true);
@@ -158,7 +158,7 @@ export class Carrier {
     lane.fragments--;
     lane.port.operations--;
     if (transfer.over) return;
-    const endpoint = transfer.endpoint as Endpoint;
+    const endpoint = transfer.endpoint as VerbsEndpoint;
     if (status === 0) {
       transfer.done++;
       lane.counted += count;
@@ -175,7 +175,7 @@ export class Carrier {
   }
 
   /** The sender is done with a transfer of this receiver: it moved `count` fragments, or failed at one. */
-  helped(endpoint: Endpoint, entry: number, count: number, failed: boolean): void {
+  helped(endpoint: VerbsEndpoint, entry: number, count: number, failed: boolean): void {
     const transfer = endpoint.helped[entry];
     endpoint.helped[entry] = undefined;
     endpoint.boardIn?.close(entry);
@@ -187,7 +187,7 @@ export class Carrier {
 
   #endIfOver(transfer: Transfer): void {
     if (transfer.over || transfer.active > 0) return;
-    const endpoint = transfer.endpoint as Endpoint;
+    const endpoint = transfer.endpoint as VerbsEndpoint;
     const { failure } = transfer;
     if (transfer.role === ROLE_HELP) {
       if (!transfer.exhausted && failure === undefined) return;
@@ -208,14 +208,14 @@ export class Carrier {
     this.#spare.push(transfer);
   }
 
-  #forget(endpoint: Endpoint, transfer: Transfer): void {
+  #forget(endpoint: VerbsEndpoint, transfer: Transfer): void {
     transfer.over = true;
     const at = endpoint.carried.indexOf(transfer);
     if (at >= 0) endpoint.carried.splice(at, 1);
   }
 
   /** The endpoint is gone: nothing of it is carried any more. */
-  abandon(endpoint: Endpoint): void {
+  abandon(endpoint: VerbsEndpoint): void {
     for (const transfer of endpoint.carried.splice(0)) transfer.over = true;
     endpoint.helped.fill(undefined);
   }

@@ -5,10 +5,11 @@
  * READ or WRITE are moved by the carrier.
  */
 
-import type { Endpoint } from '../endpoint.js';
 import { MessagingError, PeerLost } from '../errors.js';
 import type { Payload } from '../payload.js';
 import { PENDING, type RequestTable } from '../requests.js';
+import type { VerbsEndpoint } from '../verbs-endpoint.js';
+import type { VerbsWorker } from '../verbs-worker.js';
 import {
   ATP,
   ATS,
@@ -27,7 +28,6 @@ import {
   S_TAG_HI,
   S_TAG_LO,
 } from '../wire/slot.js';
-import type { Worker } from '../worker.js';
 import type { Announcement } from './announcement.js';
 import { Carrier } from './carrier.js';
 import { MOST_FRAGMENTS } from './claim-board.js';
@@ -43,21 +43,21 @@ const STATUS_FAILED = 1;
 
 export class Rendezvous {
   readonly carrier: Carrier = new Carrier();
-  readonly #worker: Worker;
+  readonly #worker: VerbsWorker;
   readonly #requests: RequestTable;
   readonly #f64 = new Float64Array(1);
   readonly #head = new Uint8Array(this.#f64.buffer);
   readonly #words = new Int32Array(this.#f64.buffer);
   readonly #more = new Int32Array(4);
 
-  constructor(worker: Worker, requests: RequestTable) {
+  constructor(worker: VerbsWorker, requests: RequestTable) {
     this.#worker = worker;
     this.#requests = requests;
     this.carrier.ended = (transfer, failure) => this.#ended(transfer, failure);
   }
 
   /** Registers the memory of a request with the devices of an endpoint, for as long as the request lasts. False when it cannot be registered. */
-  pin(endpoint: Endpoint, index: number, payload: Payload): boolean {
+  pin(endpoint: VerbsEndpoint, index: number, payload: Payload): boolean {
     if (this.#requests.pinned[index] !== 0) return true;
     const { ports } = endpoint;
     let mask = 0;
@@ -97,7 +97,7 @@ export class Rendezvous {
   }
 
   /** The receiver's part begins: a receive has met an announcement. */
-  begin(endpoint: Endpoint, index: number, announced: Announcement): void {
+  begin(endpoint: VerbsEndpoint, index: number, announced: Announcement): void {
     const { length, sender, flags } = announced;
     const requests = this.#requests;
     const payload = requests.payload[index] as Payload;
@@ -150,7 +150,7 @@ export class Rendezvous {
   }
 
   /** The sender's part goes on: the receiver is ready. */
-  onRtr(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+  onRtr(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     const requests = this.#requests;
     const index = requests.find(i32[slot + S_TAG_LO]);
     const receiver = i32[slot + S_TAG_LO + 1];
@@ -178,7 +178,7 @@ export class Rendezvous {
     this.carrier.begin(transfer);
   }
 
-  #transfer(endpoint: Endpoint, payload: Payload, role: number, length: number, split: boolean): Transfer {
+  #transfer(endpoint: VerbsEndpoint, payload: Payload, role: number, length: number, split: boolean): Transfer {
     const transfer = this.carrier.take();
     let fragment = LONGEST;
     if (split) fragment = this.#worker.fragmentBytes;
@@ -191,7 +191,7 @@ export class Rendezvous {
   /** All bytes of a transfer have moved, or cannot. */
   #ended(transfer: Transfer, failure: string | undefined): void {
     const requests = this.#requests;
-    const endpoint = transfer.endpoint as Endpoint;
+    const endpoint = transfer.endpoint as VerbsEndpoint;
     const isGet = transfer.role === ROLE_GET;
     endpoint.control(isGet ? ATS : ATP, transfer.peerRequest, failure === undefined ? STATUS_OK : STATUS_FAILED);
     const index = requests.find(transfer.request);
@@ -206,7 +206,7 @@ export class Rendezvous {
   }
 
   /** The receiver asks this sender to carry fragments from the back. */
-  onHelp(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+  onHelp(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     const requests = this.#requests;
     const handle = i32[slot + S_TAG_LO];
     const entry = i32[slot + S_TAG_HI];
@@ -229,12 +229,12 @@ export class Rendezvous {
   }
 
   /** The sender carries no more of a transfer. */
-  onHelped(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+  onHelped(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     this.carrier.helped(endpoint, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], i32[slot + S_LENGTH] !== 0);
   }
 
   /** The receiver has read everything, or failed. */
-  onAts(endpoint: Endpoint, handle: number, status: number): void {
+  onAts(endpoint: VerbsEndpoint, handle: number, status: number): void {
     this.#worker.tags.offerResolved(endpoint, handle);
     const index = this.#requests.find(handle);
     if (index < 0) return;
@@ -244,7 +244,7 @@ export class Rendezvous {
   }
 
   /** The sender has written everything, or failed. */
-  onAtp(endpoint: Endpoint, handle: number, status: number): void {
+  onAtp(endpoint: VerbsEndpoint, handle: number, status: number): void {
     const index = this.#requests.find(handle);
     if (index < 0) return;
     this.unpin(index);
@@ -252,7 +252,7 @@ export class Rendezvous {
     else this.#requests.fail(index, this.#remoteFailure(endpoint, index));
   }
 
-  #remoteFailure(endpoint: Endpoint, index: number): MessagingError {
+  #remoteFailure(endpoint: VerbsEndpoint, index: number): MessagingError {
     return new MessagingError(
       'MSG_REMOTE',
       `${endpoint.peer} could not carry out its part of ${this.#requests.describe(index)}: its own error says why`,
@@ -260,7 +260,7 @@ export class Rendezvous {
   }
 
   /** Sends fragments of a request through the ring. True when all of it is there. */
-  advanceData(endpoint: Endpoint, index: number): boolean {
+  advanceData(endpoint: VerbsEndpoint, index: number): boolean {
     const requests = this.#requests;
     const payload = requests.payload[index] as Payload;
     const ring = endpoint.transfersOut;
@@ -288,7 +288,7 @@ export class Rendezvous {
   }
 
   /** A fragment came. */
-  onData(endpoint: Endpoint, i32: Int32Array, slot: number): void {
+  onData(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     const requests = this.#requests;
     const index = requests.find(i32[slot + S_TAG_LO]);
     if (index < 0) return;

@@ -2,9 +2,9 @@
  * A transfer: the bytes of one rendezvous on their way, cut into fragments. Objects are used again, so carrying a message allocates nothing.
  */
 
-import type { Endpoint } from '../endpoint.js';
 import type { Payload } from '../payload.js';
 import { MOST_RAILS } from '../rail.js';
+import type { VerbsEndpoint } from '../verbs-endpoint.js';
 
 /** The receiver reads the sender's memory. */
 export const ROLE_GET = 0;
@@ -14,7 +14,7 @@ export const ROLE_PUT = 1;
 export const ROLE_HELP = 2;
 
 export class Transfer {
-  endpoint: Endpoint | undefined;
+  endpoint: VerbsEndpoint | undefined;
   payload: Payload | undefined;
   role = ROLE_GET;
   /** Row of this side's request, and the request of the peer. */
@@ -47,7 +47,7 @@ export class Transfer {
   readonly returned: number[] = [];
 
   /** Makes the object ready for another transfer. */
-  reset(endpoint: Endpoint, payload: Payload, role: number, length: number, fragmentBytes: number): void {
+  reset(endpoint: VerbsEndpoint, payload: Payload, role: number, length: number, fragmentBytes: number): void {
     this.endpoint = endpoint;
     this.payload = payload;
     this.role = role;

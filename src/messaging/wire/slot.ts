@@ -59,6 +59,8 @@ export const UNPULL = 8;
 export const AM = 9;
 export const AM_RTS = 10;
 export const STREAM = 11;
+/** Flag of STREAM: the writer has ended. */
+export const STREAM_END: number = 1 << 8;
 export const STREAM_CREDIT = 12;
 export const CREDIT = 13;
 export const PING = 14;

@@ -17,7 +17,8 @@ let end: MessagingEnd;
 
 serve({
   open: async (bench: MessagingCase): Promise<EndAddress> => {
-    await makeOtherUses(bench.engine.split(',')[0]);
+    const [first] = bench.engine.split(',');
+    await makeOtherUses(/^ucx/.test(first) ? 'shm' : first);
     end = await MessagingEnd.open(bench);
     return end.address();
   },

@@ -1,5 +1,5 @@
 /**
- * Which process a UCX device belongs to. UCX notices the death of a peer over a network; its shared memory transports do not, and cannot be used with that at
+ * Which process a worker on UCX belongs to. UCX notices the death of a peer over a network; its shared memory transports do not, and cannot be used with that at
  * all (UCX 1.13). So peers of the same kernel and network are connected without it, and their processes are watched here.
  */
 

@@ -1,7 +1,7 @@
 /** What the addon for UCX exports, typed; native/ucx/addon.c is the other side. Pointers are numbers, negative numbers are a ucs_status_t. */
 
-import type { OptionalAddon } from '../../../native/build.js';
-import { loadOptionalAddon, prepareOptionalAddon } from '../../../native/load.js';
+import type { OptionalAddon } from '../../native/build.js';
+import { loadOptionalAddon } from '../../native/load.js';
 
 /** A pointer of C: a context, a worker, memory, a key. */
 export type Pointer = number;
@@ -13,9 +13,9 @@ export interface UcxAddon {
   /** Address 0: UCX allocates. */
   memoryMap(context: Pointer, address: number, length: number): Pointer;
   memoryBuffer(memory: Pointer, length: number): ArrayBuffer;
-  memoryUnmap(context: Pointer, memory: Pointer): number;
+  /** The ArrayBuffer over memory that UCX allocated ends with it. */
+  memoryUnmap(context: Pointer, memory: Pointer, buffer: ArrayBuffer | undefined): number;
   memoryPack(context: Pointer, memory: Pointer): Uint8Array | undefined;
-  addressOf(buffer: ArrayBufferLike): number;
   statusWords(status: number): string;
   version(): string;
   workerOpen(
@@ -32,10 +32,6 @@ export interface UcxAddon {
   /** Whether a sleeping worker keeps the process alive. */
   workerHold(worker: Pointer, on: number): void;
   connect(worker: Pointer, address: Uint8Array, peerErrors: number): number;
-  connectTo(worker: Pointer, ip: string, port: number): number;
-  accept(worker: Pointer, request: Pointer): number;
-  listen(worker: Pointer, number: number, ip: string, port: number): [listener: Pointer, port: number] | number;
-  listenerClose(listener: Pointer): void;
   disconnect(worker: Pointer, endpoint: number, force: number): number;
   keyUnpack(worker: Pointer, endpoint: number, key: Uint8Array): Pointer;
   keyRelease(key: Pointer): void;
@@ -55,16 +51,16 @@ const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-lucs'], package
 
 /**
  * What libucs reads when it is loaded, where the environment is silent. It would rewrite the code of mmap while other threads run it, and take the signals
- * that V8 uses: in Node both can end the process.
+ * that V8 uses: in Node both can end the process. And it would warn of every request that a peer's death or a forced close left behind, which is told here.
  */
-const SAFE_IN_NODE = { UCX_MEM_MMAP_HOOK_MODE: 'none', UCX_MEM_MALLOC_HOOKS: 'n', UCX_HANDLE_ERRORS: 'none' };
+const SAFE_IN_NODE = {
+  UCX_MEM_MMAP_HOOK_MODE: 'none',
+  UCX_MEM_MALLOC_HOOKS: 'n',
+  UCX_HANDLE_ERRORS: 'none',
+  UCX_LOG_LEVEL: 'error',
+};
 
-/** Compiles the addon where that is still to be done, without loading UCX. Throws AddonError: VERBENA_NO_LIBRARY names the package to install. */
-export function prepareUcx(): void {
-  prepareOptionalAddon(UCX);
-}
-
-/** Opens the addon; the first call on a machine compiles it. Throws as prepareUcx. */
+/** Opens the addon; the first call on a machine compiles it. Throws AddonError: VERBENA_NO_LIBRARY names the package to install. */
 export function loadUcx(): UcxAddon {
   for (const [name, value] of Object.entries(SAFE_IN_NODE)) process.env[name] ??= value;
   return loadOptionalAddon<UcxAddon>(UCX);

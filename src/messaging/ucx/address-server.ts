@@ -1,12 +1,12 @@
 /**
- * Where peers of other hosts learn UCX's address of a device: a TCP port that says it to whoever connects. UCX's addresses are hundreds of bytes long; this way
+ * Where peers of other hosts learn the address of a worker: a TCP port that says it to whoever connects. UCX's addresses are hundreds of bytes long; this way
  * a listener is named by host and port, as everywhere.
  */
 
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { VerbsError } from '../../errors.js';
+import { MessagingError } from '../errors.js';
 
 const PATIENCE_MS = 5000;
 
@@ -50,7 +50,7 @@ export class AddressServer {
   }
 }
 
-/** UCX's address of the device behind a port. Throws VERBS_NO_DEVICE. */
+/** The address of the worker behind a port. Throws MSG_REFUSED. */
 export async function askAddress(ip: string, port: number): Promise<string> {
   const socket = connect(port, ip);
   socket.setTimeout(PATIENCE_MS, () => socket.destroy(new Error('no answer')));
@@ -58,7 +58,7 @@ export async function askAddress(ip: string, port: number): Promise<string> {
   try {
     for await (const chunk of socket) address += (chunk as Buffer).toString('latin1');
   } catch (error) {
-    throw new VerbsError('VERBS_NO_DEVICE', `nobody listens at ${ip}:${port}: ${(error as Error).message}`);
+    throw new MessagingError('MSG_REFUSED', `nobody listens at ${ip}:${port}: ${(error as Error).message}`);
   }
   return address;
 }

@@ -1,0 +1,120 @@
+/** UCX as what a context stands on: one ucp_context with its settings, and the memory that it allocated. */
+
+import { basename } from 'node:path';
+import { markAsUntransferable } from 'node:worker_threads';
+import { refuseMovable } from '../../verbs/providers/registrable.js';
+import type { Context, Fabric } from '../context.js';
+import { MessagingError } from '../errors.js';
+import { addressOfBuffer } from '../memory/native-copy.js';
+import type { WorkerOptions } from '../options.js';
+import { loadUcx, type Pointer, type UcxAddon } from './addon.js';
+import { UcxWorker } from './worker.js';
+
+/** Reads 'TLS=tcp;NET_DEVICES=eth0'. */
+function settingsOf(text: string): [string, string][] {
+  return text
+    .split(';')
+    .filter((part) => part !== '')
+    .map((part) => {
+      const at = part.indexOf('=');
+      if (at < 1) throw new MessagingError('MSG_INVALID', `'${part}' is no setting of UCX: write 'ucx:TLS=tcp;NET_DEVICES=eth0'`);
+      return [part.slice(0, at).replace(/^UCX_/, ''), part.slice(at + 1)];
+    });
+}
+
+export class UcxFabric implements Fabric {
+  readonly provider = 'ucx';
+  readonly name: string;
+  readonly addon: UcxAddon;
+  readonly context: Pointer;
+  /** Network interfaces that UCX was told to use. */
+  readonly interfaces: readonly string[];
+  /** Peers of this host are reached by shared memory. */
+  readonly sharesMemory: boolean;
+  readonly #addresses = new WeakMap<ArrayBufferLike, number>();
+  readonly #memories = new Map<ArrayBuffer, Pointer>();
+  #isClosed = false;
+
+  /** @param text settings of UCX over those of the environment (UCX_TLS, ...). Throws MSG_INVALID, MSG_UNSUPPORTED, AddonError. */
+  constructor(text: string, name = basename(process.argv[1] ?? 'node')) {
+    const settings = settingsOf(text);
+    const settingOf = (setting: string) => settings.find(([one]) => one === setting)?.[1] ?? process.env[`UCX_${setting}`];
+    this.name = name;
+    this.interfaces = (settingOf('NET_DEVICES') ?? '').split(',');
+    this.sharesMemory = /(^|[,^])(all|sm|shm|mm|posix|sysv|xpmem)\b/.test(settingOf('TLS') ?? 'all');
+    this.addon = loadUcx();
+    const context = this.addon.contextOpen(settings.flat());
+    if (context <= -100) {
+      throw new MessagingError(
+        'MSG_INVALID',
+        `UCX has no setting '${settings[-100 - context][0]}', or not this value: see ucx_info -cf`,
+      );
+    }
+    if (context < 0) throw new MessagingError('MSG_UNSUPPORTED', `UCX cannot be opened: ${this.addon.statusWords(context)}`);
+    this.context = context;
+  }
+
+  /** Memory that UCX shares with peers of this host. */
+  alloc(byteLength: number): Uint8Array {
+    if (!Number.isInteger(byteLength) || byteLength < 1) {
+      throw new MessagingError('MSG_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
+    }
+    const memory = this.map(0, byteLength);
+    const buffer = this.addon.memoryBuffer(memory, byteLength);
+    this.#memories.set(buffer, memory);
+    markAsUntransferable(buffer);
+    return new Uint8Array(buffer);
+  }
+
+  free({ buffer }: Uint8Array): void {
+    const memory = this.#memories.get(buffer as ArrayBuffer);
+    if (memory === undefined) return;
+    this.#memories.delete(buffer as ArrayBuffer);
+    this.addon.memoryUnmap(this.context, memory, buffer as ArrayBuffer);
+  }
+
+  /** Registers memory; address 0: allocates it. Throws MSG_UNSUPPORTED. */
+  map(address: number, length: number): Pointer {
+    const memory = this.addon.memoryMap(this.context, address, length);
+    if (memory < 0) throw new MessagingError('MSG_UNSUPPORTED', `${length} bytes of memory: ${this.words(memory)}`);
+    return memory;
+  }
+
+  unmap(memory: Pointer): void {
+    if (!this.#isClosed) this.addon.memoryUnmap(this.context, memory, undefined);
+  }
+
+  /** The handle of memory from `alloc`, or undefined. */
+  memoryOf(buffer: ArrayBufferLike): Pointer | undefined {
+    return this.#memories.get(buffer as ArrayBuffer);
+  }
+
+  /** Address of bytes. Throws VERBS_INVALID for memory that may move or shrink, MSG_INVALID for memory that is gone. */
+  addressOf(bytes: Uint8Array): number {
+    const { buffer } = bytes;
+    let base = this.#addresses.get(buffer);
+    if (base === undefined) {
+      base = addressOfBuffer(buffer);
+      refuseMovable(buffer as ArrayBuffer, base);
+      if (buffer instanceof ArrayBuffer) markAsUntransferable(buffer);
+      this.#addresses.set(buffer, base);
+    }
+    return base + bytes.byteOffset;
+  }
+
+  words(status: number): string {
+    return `UCX says: ${this.addon.statusWords(status)}`;
+  }
+
+  async openWorker(context: Context, options: WorkerOptions): Promise<UcxWorker> {
+    return new UcxWorker(context, this, options);
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const [buffer, memory] of this.#memories) this.addon.memoryUnmap(this.context, memory, buffer);
+    this.#memories.clear();
+    this.addon.contextClose(this.context);
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * Tagged messages over UCX's active messages: matching is done here, because UCX's own tags have 64 bits and ours stand beside a context and a source. What is
+ * large comes as an announcement of UCX's rendezvous and is fetched straight into the memory of its receive.
+ */
+
+import type { Probed, Tags } from '../engine.js';
+import { MessagingError, PeerLost } from '../errors.js';
+import type { Payload } from '../payload.js';
+import { KIND_RECV, KIND_SEND, PENDING, type RequestTable } from '../requests.js';
+import { PostedReceives, UnexpectedMessages } from '../tag/match-queue.js';
+import type { Arrival } from './arrival.js';
+import type { UcxEndpoint } from './endpoint.js';
+import { DATA_INLINE, DATA_RENDEZVOUS, HEADER_WORDS } from './rings.js';
+import { TAG, W_HI, W_KIND, W_LO } from './wire.js';
+import type { UcxWorker } from './worker.js';
+
+/** Up to here whole words are copied one by one. */
+const WORD_COPY_BYTES = 64;
+
+/** A message that came before its receive. */
+interface Kept {
+  readonly endpoint: UcxEndpoint;
+  readonly length: number;
+  readonly dataKind: number;
+  readonly data: number;
+  readonly bytes: Uint8Array | undefined;
+}
+
+export class UcxTags implements Tags {
+  readonly #worker: UcxWorker;
+  readonly #requests: RequestTable;
+  readonly #posted = new PostedReceives();
+  readonly #unexpected = new UnexpectedMessages();
+  readonly #kept = new Map<number, Kept>();
+  #nextKept = 0;
+
+  constructor(worker: UcxWorker) {
+    this.#worker = worker;
+    this.#requests = worker.requests;
+  }
+
+  send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number): number {
+    if (endpoint.state === 'ready' && !endpoint.closedByPeer) {
+      endpoint.address(TAG | (context << 16), lo, hi);
+      return this.#worker.post(endpoint, KIND_SEND, 0, payload, -1);
+    }
+    return this.#worker.postWhenReady(endpoint, KIND_SEND, payload, (row) => {
+      endpoint.address(TAG | (context << 16), lo, hi);
+      this.#worker.post(endpoint, KIND_SEND, 0, payload, row);
+    });
+  }
+
+  receive(payload: Payload, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): number {
+    const requests = this.#requests;
+    const index = requests.begin(KIND_RECV, payload);
+    requests.context[index] = context;
+    if (this.#unexpected.count > 0) {
+      const row = this.#unexpected.find(context, lo, hi, maskLo, maskHi, source);
+      if (row >= 0) {
+        requests.tagLo[index] = this.#unexpected.tagLo[row];
+        requests.tagHi[index] = this.#unexpected.tagHi[row];
+        const kept = this.#unexpected.value[row];
+        this.#unexpected.remove(row);
+        this.#take(index, kept);
+        return index;
+      }
+    }
+    requests.tagLo[index] = lo;
+    requests.tagHi[index] = hi;
+    requests.source[index] = source;
+    requests.aux[index] = this.#posted.add(context, lo, hi, maskLo, maskHi, source, index);
+    return index;
+  }
+
+  /** A few whole words, behind their header, go straight to a receive that waits for them. False when none does, or something is special. */
+  takeSmall(source: number, words: Int32Array, header: number, length: number): boolean {
+    if (length > WORD_COPY_BYTES || (length & 3) !== 0) return false;
+    const lo = words[header + W_LO];
+    const hi = words[header + W_HI];
+    const row = this.#posted.find(words[header + W_KIND] >>> 16, lo, hi, source);
+    if (row < 0) return false;
+    const requests = this.#requests;
+    const index = this.#posted.value[row];
+    const to = (requests.payload[index] as Payload).words;
+    if (to.length << 2 < length) return false;
+    this.#posted.remove(row);
+    for (let w = 0, from = header + HEADER_WORDS; w < length >> 2; w++) to[w] = words[from + w];
+    requests.tagLo[index] = lo;
+    requests.tagHi[index] = hi;
+    requests.aux[index] = -1;
+    requests.source[index] = source;
+    requests.length[index] = length;
+    requests.complete(index);
+    return true;
+  }
+
+  /** A message came: it goes to its receive, or waits for one. */
+  arrived(endpoint: UcxEndpoint, arrival: Arrival): void {
+    const { words, header } = arrival;
+    const context = words[header + W_KIND] >>> 16;
+    const lo = words[header + W_LO];
+    const hi = words[header + W_HI];
+    const row = this.#posted.find(context, lo, hi, endpoint.source);
+    if (row < 0) {
+      const { bytes, at, length, dataKind, data } = arrival;
+      const number = this.#nextKept;
+      this.#nextKept = (number + 1) | 0;
+      const copy = dataKind === DATA_INLINE ? bytes.slice(at, at + length) : undefined;
+      this.#kept.set(number, { endpoint, length, dataKind, data, bytes: copy });
+      this.#unexpected.add(context, lo, hi, endpoint.source, number);
+      return;
+    }
+    const index = this.#posted.value[row];
+    this.#posted.remove(row);
+    const requests = this.#requests;
+    requests.tagLo[index] = lo;
+    requests.tagHi[index] = hi;
+    this.#deliver(endpoint, index, arrival.dataKind, arrival.data, arrival.length, arrival.bytes, arrival.at);
+  }
+
+  #take(index: number, number: number): void {
+    const { endpoint, dataKind, data, length, bytes } = this.#kept.get(number) as Kept;
+    this.#kept.delete(number);
+    this.#deliver(endpoint, index, dataKind, data, length, bytes, 0);
+  }
+
+  #deliver(
+    endpoint: UcxEndpoint,
+    index: number,
+    dataKind: number,
+    data: number,
+    length: number,
+    bytes: Uint8Array | undefined,
+    at: number,
+  ): void {
+    const requests = this.#requests;
+    const payload = requests.payload[index] as Payload;
+    requests.aux[index] = -1;
+    requests.source[index] = endpoint.source;
+    requests.length[index] = length;
+    if (length > payload.length) {
+      this.#worker.rings.discard(dataKind, data);
+      requests.fail(
+        index,
+        new MessagingError(
+          'MSG_TRUNCATED',
+          `the message has ${length} bytes, the receive buffer ${payload.length}: receive into a larger one, or probe first`,
+        ),
+      );
+    } else if (dataKind === DATA_INLINE) {
+      payload.unpack(0, length, bytes as Uint8Array, at);
+      requests.complete(index);
+    } else {
+      requests.endpoint[index] = endpoint.id;
+      this.#worker.fetch(index, dataKind, data, payload, length);
+    }
+  }
+
+  probe(context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): Probed | undefined {
+    const row = this.#unexpected.find(context, lo, hi, maskLo, maskHi, source);
+    if (row < 0) return undefined;
+    return {
+      length: (this.#kept.get(this.#unexpected.value[row]) as Kept).length,
+      tagLo: this.#unexpected.tagLo[row],
+      tagHi: this.#unexpected.tagHi[row],
+      source: this.#unexpected.source[row],
+      row,
+    };
+  }
+
+  claim(probed: Probed): number {
+    const kept = this.#unexpected.value[probed.row];
+    this.#unexpected.remove(probed.row);
+    return kept;
+  }
+
+  receiveClaimed(payload: Payload, context: number, probed: Probed, kept: number): number {
+    const requests = this.#requests;
+    const index = requests.begin(KIND_RECV, payload);
+    requests.context[index] = context;
+    requests.tagLo[index] = probed.tagLo;
+    requests.tagHi[index] = probed.tagHi;
+    if (this.#kept.has(kept)) this.#take(index, kept);
+    else requests.fail(index, new PeerLost(String(probed.source), 'a tag receive', 'the sender is gone'));
+    return index;
+  }
+
+  cancel(index: number, error: Error = new MessagingError('MSG_CANCELLED', 'the receive was cancelled')): boolean {
+    const requests = this.#requests;
+    if (requests.kind[index] !== KIND_RECV || requests.state[index] !== PENDING || requests.aux[index] < 0) return false;
+    this.#posted.remove(requests.aux[index]);
+    requests.fail(index, error);
+    return true;
+  }
+
+  /** Takes back the receives that only this source could serve. */
+  receivesFrom(source: number): number[] {
+    const rows: number[] = [];
+    for (let row = this.#posted.oldest; row >= 0; row = this.#posted.after(row)) {
+      if (this.#posted.source[row] === source) rows.push(row);
+    }
+    return rows.map((row) => {
+      const index = this.#posted.value[row];
+      this.#posted.remove(row);
+      this.#requests.aux[index] = -1;
+      return index;
+    });
+  }
+
+  /** Drops announcements of a peer that is gone, or is done with this endpoint. */
+  dropRendezvousOf(endpoint: UcxEndpoint): void {
+    for (let row = this.#unexpected.oldest; row >= 0; ) {
+      const next = this.#unexpected.after(row);
+      const number = this.#unexpected.value[row];
+      const kept = this.#kept.get(number) as Kept;
+      if (kept.endpoint === endpoint && kept.dataKind === DATA_RENDEZVOUS) {
+        this.#unexpected.remove(row);
+        this.#kept.delete(number);
+        this.#worker.rings.discard(kept.dataKind, kept.data);
+      }
+      row = next;
+    }
+  }
+
+  /** The worker closes: what UCX holds for us goes back. */
+  close(): void {
+    for (const { dataKind, data } of this.#kept.values()) this.#worker.rings.discard(dataKind, data);
+    this.#kept.clear();
+  }
+}

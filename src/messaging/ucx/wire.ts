@@ -1,0 +1,33 @@
+/**
+ * What travels in UCX's active messages: every one begins with six words.
+ *
+ * | word | 0 | 1 | 2, 3 | 4 |
+ * |---|---|---|---|---|
+ * | TAG | kind, context << 16 | endpoint there | tag, low and high | sequence number |
+ * | MESSAGE | kind | endpoint there | handler, bytes of the user's header (which follows) | sequence number |
+ * | STREAM | kind, 1 << 8: the end | endpoint there | - | sequence number |
+ * | CREDIT | kind | endpoint there | bytes of the stream that were read | sequence number |
+ * | HELLO, REFUSED | kind | - | - ; who it is, as JSON | - |
+ * | WELCOME | kind | endpoint there | - ; who it is, as JSON | sequence number |
+ * | CLOSE, CLOSED | kind | endpoint there | - | sequence number |
+ *
+ * UCX does not promise the order of active messages, MPI's matching needs it: so all of an endpoint are numbered.
+ */
+
+export const TAG = 1;
+export const MESSAGE = 2;
+export const STREAM = 3;
+export const CREDIT = 4;
+export const HELLO = 5;
+export const REFUSED = 6;
+export const WELCOME = 7;
+export const CLOSE = 8;
+export const CLOSED = 9;
+
+export const STREAM_END: number = 1 << 8;
+
+export const W_KIND = 0;
+export const W_ENDPOINT = 1;
+export const W_LO = 2;
+export const W_HI = 3;
+export const W_SEQUENCE = 4;

@@ -1,0 +1,348 @@
+/** A worker on UCX: a ucp_worker, its rings, and what its messages and the ends of its operations mean. */
+
+import { randomBytes } from 'node:crypto';
+import type { Context } from '../context.js';
+import type { Endpoint } from '../endpoint.js';
+import { MessagingError, PeerLost } from '../errors.js';
+import type { WorkerOptions } from '../options.js';
+import { type Payload, payloadOf } from '../payload.js';
+import type { Explanation } from '../protocols/explanation.js';
+import { PENDING } from '../requests.js';
+import { Worker } from '../worker.js';
+import type { Pointer } from './addon.js';
+import { Arrival } from './arrival.js';
+import { UcxConnections } from './connections.js';
+import { UcxEndings } from './endings.js';
+import type { UcxEndpoint } from './endpoint.js';
+import { explainUcx } from './explanation.js';
+import type { UcxFabric } from './fabric.js';
+import { UcxMessages } from './messages.js';
+import { UcxPoller } from './poller.js';
+import { UcxExposedMemory } from './remote-memory.js';
+import { EVENT_HEADER, HEADER_BYTES, type Rings, wordsOf } from './rings.js';
+import { UcxTags } from './tags.js';
+import {
+  CLOSE,
+  CLOSED,
+  CREDIT,
+  HELLO,
+  MESSAGE,
+  REFUSED,
+  STREAM,
+  STREAM_END,
+  TAG,
+  W_ENDPOINT,
+  W_KIND,
+  W_LO,
+  W_SEQUENCE,
+  WELCOME,
+} from './wire.js';
+
+/** Payloads up to here travel in the rings; longer ones UCX takes from their memory. */
+const INLINE_BYTES = 512;
+/** Up to here whole words are copied one by one. */
+const WORD_COPY_BYTES = 64;
+/** Turns that are given to what was said last. */
+const LAST_TURNS = 100;
+
+/** An operation of UCX that goes on, with the memory that it uses. */
+interface Operation {
+  readonly memory: Uint8Array | undefined;
+  /** Handle of the request that ends with it, or -1. */
+  readonly request: number;
+  readonly after: ((status: number, value: bigint) => void) | undefined;
+}
+
+export class UcxWorker extends Worker {
+  declare readonly endpoints: UcxEndpoint[];
+  readonly fabric: UcxFabric;
+  readonly tags: UcxTags;
+  readonly messages: UcxMessages;
+  readonly connections: UcxConnections;
+  readonly endings: UcxEndings;
+  readonly poller: UcxPoller;
+  readonly rings: Rings;
+  /** Endpoints that are connected. */
+  readonly live: UcxEndpoint[] = [];
+  readonly #operations = new Map<number, Operation>();
+  readonly #arrival = new Arrival();
+  readonly #keys: Pointer[] = [];
+
+  constructor(context: Context, fabric: UcxFabric, options: WorkerOptions) {
+    super(context, options, randomBytes(8).toString('hex'));
+    this.fabric = fabric;
+    try {
+      this.poller = new UcxPoller(this, fabric.addon, fabric.context);
+    } catch (status) {
+      if (typeof status !== 'number') throw status;
+      throw new MessagingError('MSG_UNSUPPORTED', `UCX makes no worker: ${fabric.words(status)}`);
+    }
+    this.rings = this.poller.rings;
+    this.tags = new UcxTags(this);
+    this.messages = new UcxMessages(this);
+    this.endings = new UcxEndings(this);
+    this.connections = new UcxConnections(this, fabric);
+  }
+
+  // ---- sending ----
+
+  /**
+   * Sends a payload; the header's words, and `extra` bytes behind them, stand in the rings. Returns -1 when it is complete, else the row of its request: `row`, or
+   * a new one of this kind.
+   */
+  post(endpoint: UcxEndpoint, kind: number, extra: number, payload: Payload, row: number): number {
+    const { rings, requests } = this;
+    const { length } = payload;
+    let result: number;
+    let memory: Uint8Array | undefined;
+    if (length <= INLINE_BYTES) {
+      const at = rings.inlineAt(extra);
+      const { words } = payload;
+      if (length <= WORD_COPY_BYTES && words.length << 2 === length) {
+        for (let w = 0, to = at >> 2; w < words.length; w++) rings.commandWords[to + w] = words[w];
+      } else {
+        payload.pack(0, length, rings.commandBytes, at);
+      }
+      result = rings.sendInline(endpoint.way, extra, length);
+    } else {
+      memory = payload.pieces === undefined ? payload.bytes : gathered(payload);
+      const address = memory === payload.bytes ? this.addressFor(payload) : this.fabric.addressOf(memory);
+      result = rings.sendAt(endpoint.way, extra, address, length);
+    }
+    if (result === 0) {
+      if (row >= 0) requests.complete(row);
+      return -1;
+    }
+    let index = row;
+    if (index < 0) {
+      index = requests.begin(kind, payload);
+      requests.endpoint[index] = endpoint.id;
+      requests.length[index] = length;
+    }
+    if (result > 0) this.track(result, memory, requests.handle(index), undefined);
+    else this.finish(requests.handle(index), result, requests.describe(index), endpoint);
+    return index;
+  }
+
+  /** A send on an endpoint that is not connected yet: `begin` is called when it is. Returns the row of its request. */
+  postWhenReady(endpoint: UcxEndpoint, kind: number, payload: Payload, begin: (row: number) => void): number {
+    endpoint.check();
+    endpoint.connect?.();
+    const { requests } = this;
+    const index = requests.begin(kind, payload);
+    requests.endpoint[index] = endpoint.id;
+    requests.length[index] = payload.length;
+    const handle = requests.handle(index);
+    endpoint.pending.push(() => {
+      if (requests.find(handle) === index && requests.state[index] === PENDING) begin(index);
+    });
+    return index;
+  }
+
+  /** Fetches the data of a message into the memory of a request, which ends with it. */
+  fetch(index: number, dataKind: number, data: number, payload: Payload, length: number): void {
+    const { rings, requests } = this;
+    const memory = payload.pieces === undefined ? payload.bytes : new Uint8Array(length);
+    const result = rings.take(dataKind, data, this.fabric.addressOf(memory), length);
+    const handle = requests.handle(index);
+    const scatter = memory === payload.bytes ? undefined : () => payload.unpack(0, length, memory, 0);
+    const endpoint = this.endpoints[requests.endpoint[index]];
+    if (result > 0 && scatter === undefined) {
+      this.track(result, memory, handle, undefined);
+      return;
+    }
+    const over = (status: number) => {
+      if (status === 0) scatter?.();
+      this.finish(handle, status, requests.describe(index), endpoint);
+    };
+    if (result > 0) this.track(result, memory, -1, over);
+    else over(result);
+  }
+
+  /** An operation goes on: its memory is kept, its end ends a request or is told. */
+  track(
+    operation: number,
+    memory: Uint8Array | undefined,
+    request: number,
+    after: ((status: number, value: bigint) => void) | undefined,
+  ): void {
+    this.#operations.set(operation, { memory, request, after });
+  }
+
+  /** An operation of UCX is over. */
+  done(operation: number, status: number, words: Int32Array, at: number): void {
+    const known = this.#operations.get(operation);
+    if (known === undefined) return; // nobody waits for it
+    this.#operations.delete(operation);
+    const { request, after } = known;
+    if (after !== undefined) after(status, wordsOf(words, at));
+    if (request < 0) return;
+    const index = this.requests.find(request);
+    if (index >= 0 && this.requests.state[index] === PENDING) {
+      this.finish(request, status, this.requests.describe(index), this.endpoints[this.requests.endpoint[index]]);
+    }
+  }
+
+  /** Ends a request with a status of UCX, if it has not ended yet. */
+  finish(handle: number, status: number, what: string, endpoint: UcxEndpoint): void {
+    const { requests } = this;
+    const index = requests.find(handle);
+    if (index < 0 || requests.state[index] !== PENDING) return;
+    if (status === 0) requests.complete(index);
+    else requests.fail(index, new PeerLost(endpoint.peer, what, this.fabric.words(status)));
+  }
+
+  // ---- what arrives ----
+
+  /** A message came; it stands in the events at a word. */
+  message(words: Int32Array, doubles: Float64Array, bytes: Uint8Array, word: number): void {
+    const header = word + EVENT_HEADER;
+    const kind = words[header + W_KIND] & 0xff;
+    if (kind === TAG && this.#takeSmall(words, word, header)) return;
+    const arrival = this.#arrival;
+    arrival.read(words, doubles, bytes, word);
+    if (kind === HELLO || kind === REFUSED) {
+      this.#hear(kind, undefined);
+      return;
+    }
+    const endpoint = this.endpoints[words[header + W_ENDPOINT]];
+    if (endpoint === undefined || endpoint.state === 'failed' || endpoint.state === 'closed') {
+      this.rings.discard(arrival.dataKind, arrival.data);
+      return;
+    }
+    const sequence = words[header + W_SEQUENCE];
+    if (sequence !== endpoint.heard) {
+      endpoint.early ??= new Map();
+      endpoint.early.set(sequence, bytes.slice(word << 2, (word << 2) + words[word + 1]).buffer);
+      return;
+    }
+    endpoint.heard = (sequence + 1) | 0;
+    this.#dispatch(endpoint, kind);
+    const next = endpoint.early?.get(endpoint.heard);
+    if (next === undefined) return;
+    endpoint.early?.delete(endpoint.heard);
+    this.message(new Int32Array(next), new Float64Array(next), new Uint8Array(next), 0);
+  }
+
+  /** The shortest way of a small tagged message, in its turn, to a receive that waits for it. False: it goes the other way. */
+  #takeSmall(words: Int32Array, word: number, header: number): boolean {
+    const endpoint = this.endpoints[words[header + W_ENDPOINT]];
+    const sequence = words[header + W_SEQUENCE];
+    if (words[word + 3] !== 0 || endpoint === undefined || endpoint.state !== 'ready') return false;
+    if (sequence !== endpoint.heard || endpoint.early !== undefined) return false;
+    if (!this.tags.takeSmall(endpoint.source, words, header, words[word + 6] - HEADER_BYTES)) return false;
+    endpoint.heard = (sequence + 1) | 0;
+    return true;
+  }
+
+  #dispatch(endpoint: UcxEndpoint, kind: number): void {
+    const arrival = this.#arrival;
+    const { words, header } = arrival;
+    switch (kind) {
+      case TAG:
+        this.tags.arrived(endpoint, arrival);
+        break;
+      case MESSAGE:
+        this.messages.arrived(endpoint, arrival);
+        break;
+      case STREAM:
+        endpoint.stream.onBytes(arrival.bytes, arrival.at, arrival.length, (words[header + W_KIND] & STREAM_END) !== 0);
+        break;
+      case CREDIT:
+        endpoint.stream.onCredit(words[header + W_LO]);
+        break;
+      case WELCOME:
+        this.#hear(kind, endpoint);
+        break;
+      case CLOSE:
+        this.endings.closedByPeer(endpoint);
+        break;
+      case CLOSED:
+        for (const wake of endpoint.whenClosed.splice(0)) wake();
+        break;
+      default:
+        this.rings.discard(arrival.dataKind, arrival.data);
+        this.endings.fail(
+          endpoint,
+          new PeerLost(endpoint.peer, 'receiving', `it sent a message of kind ${kind}, which is not known here`),
+        );
+    }
+  }
+
+  #hear(kind: number, endpoint: UcxEndpoint | undefined): void {
+    const { bytes, at, length } = this.#arrival;
+    try {
+      this.connections.heard(kind, bytes.subarray(at, at + length), endpoint);
+    } catch (error) {
+      this.unhandled(error);
+    }
+  }
+
+  /** Sends what waited. Returns how many things went. */
+  advance(): number {
+    const { live } = this;
+    let n = 0;
+    for (let i = 0; i < live.length; i++) {
+      const endpoint = live[i];
+      if (!endpoint.waiting) continue;
+      n += endpoint.stream.advanceAll();
+      endpoint.waiting = endpoint.streamQueue.length > 0;
+    }
+    return n;
+  }
+
+  // ---- memory ----
+
+  expose(memory: ArrayBuffer | ArrayBufferView): UcxExposedMemory {
+    return new UcxExposedMemory(this.fabric, payloadOf(memory).bytes);
+  }
+
+  protected addressOf(bytes: Uint8Array): number {
+    return this.fabric.addressOf(bytes);
+  }
+
+  /** Address of the bytes of a payload in one run. Throws MSG_INVALID when they are gone. */
+  addressFor(payload: Payload): number {
+    if (payload.bytes.length !== payload.length) {
+      throw new MessagingError('MSG_INVALID', 'this memory is gone: its ArrayBuffer was transferred, or given back');
+    }
+    if (payload.address === 0) payload.address = this.fabric.addressOf(payload.bytes);
+    return payload.address;
+  }
+
+  /** A peer's key, for as long as the worker is open. Throws MSG_INVALID. */
+  unpackKey(endpoint: UcxEndpoint, packed: Uint8Array): Pointer {
+    const key = this.fabric.addon.keyUnpack(this.rings.native.handle, endpoint.way, packed);
+    if (key < 0) throw new MessagingError('MSG_INVALID', `the key of ${endpoint.peer} cannot be used. ${this.fabric.words(key)}`);
+    this.#keys.push(key);
+    return key;
+  }
+
+  explain(endpoint: Endpoint, operation: 'tag' | 'am', bytes: number): Explanation {
+    if (endpoint.state !== 'ready') {
+      throw new MessagingError('MSG_INVALID', `the endpoint to ${endpoint.peer} is not connected: await ready() first`);
+    }
+    return explainUcx(operation, bytes, this.fabric.addon.describe(this.rings.native.handle, (endpoint as UcxEndpoint).way));
+  }
+
+  protected release(): void {
+    // What was said last has to leave before the worker goes.
+    this.#work();
+    this.tags.close();
+    for (const key of this.#keys.splice(0)) this.fabric.addon.keyRelease(key);
+    this.connections.close();
+    this.#work();
+    this.poller.close();
+    this.#operations.clear();
+  }
+
+  #work(): void {
+    for (let turn = 0; turn < LAST_TURNS; turn++) this.poller.poll();
+  }
+}
+
+function gathered(payload: Payload): Uint8Array {
+  const bytes = new Uint8Array(payload.length);
+  payload.pack(0, payload.length, bytes, 0);
+  return bytes;
+}
