@@ -67,6 +67,17 @@ export async function columnsScenario(data: Session, [folder]: readonly string[]
     value.reduce((a, b) => a + b),
   );
 
+  const parquet = join(folder, 'parquet');
+  const people = [
+    { id: 1, name: 'Ann' },
+    { id: 2, name: 'Bob' },
+  ];
+  await data.parallelize(people, 2).saveAsParquet(parquet);
+  assert.deepEqual(await data.parquet(parquet).collect(), people);
+  assert.deepEqual(readdirSync(parquet).sort(), ['_SUCCESS', 'part-00000.parquet', 'part-00001.parquet']);
+  const other = await errorOf(() => data.parquetColumns(parquet, { id: 'i32' }).count());
+  assert.equal(other.code, 'DATASET_SCHEMA', other.message);
+
   const stream = join(folder, 'stream.arrow');
   if (data.isDriver)
     writeFileSync(stream, tableToIPC(tableFromArrays({ a: Int32Array.of(1, 2, 3), b: ['x', 'y', 'x'] }), 'stream'));
