@@ -3,19 +3,8 @@
  * `.sum` beside it, it writes the manifest and gives the folder its name. The step never waits for any of this.
  */
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
@@ -66,35 +55,36 @@ export interface ShardWritten {
   readonly ms: number;
 }
 
-/** After each piece the thread rests this long: on a machine whose cores all compute, nobody is held up for more than a piece. */
-const REST_MS = 0.5;
+/** Rests around each piece, ms: on a machine whose cores all compute, the step is held up for a piece at most. Copying has to end before the step does. */
+const COPY_REST_MS = 0.1;
+const WRITE_REST_MS = 1;
 const never = new Int32Array(new SharedArrayBuffer(4));
 
-/** Writes the file whole or not at all. Returns its sha256. */
-function writeDurably(path: string, chunks: readonly Uint8Array[]): string {
+/** Writes the file whole or not at all; the next checkpoint can be copied meanwhile. Returns its sha256. */
+async function writeDurably(path: string, chunks: readonly Uint8Array[]): Promise<string> {
   const temporary = `${path}.tmp`;
   const hash = createHash('sha256');
-  const fd = openSync(temporary, 'w', 0o644);
+  const file = await open(temporary, 'w', 0o644);
   try {
     for (const chunk of chunks) {
       hash.update(chunk);
-      for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at);
-      Atomics.wait(never, 0, 0, REST_MS);
+      await file.appendFile(chunk);
+      await pause(WRITE_REST_MS);
     }
-    fsyncSync(fd);
+    await file.sync();
   } finally {
-    closeSync(fd);
+    await file.close();
   }
-  renameSync(temporary, path);
+  await rename(temporary, path);
   return hash.digest('hex');
 }
 
-function syncFolder(path: string): void {
-  const fd = openSync(path, 'r');
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
   try {
-    fsyncSync(fd);
+    await folder.sync();
   } finally {
-    closeSync(fd);
+    await folder.close();
   }
 }
 
@@ -108,6 +98,7 @@ function copy({ pieces, slots }: ShardLayout, { slot, state }: WriteShard): Uint
   const { words, saved } = slots[slot];
   const own = copies[slot];
   const data = pieces.map(({ address, bytes, at }, i) => {
+    Atomics.wait(never, 0, 0, COPY_REST_MS);
     if (Atomics.compareExchange(words, i, PIECE.open, PIECE.taken) === PIECE.open) copyBytes(address, addressOf(own) + at, bytes);
     const isOwn = Atomics.compareExchange(words, i, PIECE.taken, PIECE.copied) === PIECE.taken;
     return (isOwn ? own : saved).subarray(at, at + bytes);
@@ -132,7 +123,7 @@ async function write(layout: ShardLayout, task: WriteShard, data: readonly Uint8
   const { shard, shards, header } = layout;
   const partial = partialFolder(layout, task.step);
   const file = shardFile(shard, shards);
-  const sha256 = writeDurably(join(partial, file), [header, ...data]);
+  const sha256 = await writeDurably(join(partial, file), [header, ...data]);
   const bytes = data.reduce((sum, chunk) => sum + chunk.length, header.length);
   sayOf(layout, partial, { file, bytes, sha256 });
   if (shard > 0) return 'own shard';
@@ -157,13 +148,13 @@ async function commit(layout: ShardLayout, { step, optimizerSteps }: WriteShard,
     optimizer: { ...layout.manifest.optimizer, steps: optimizerSteps },
     shards: whole,
   };
-  writeDurably(join(partial, MANIFEST), [Buffer.from(encodeManifest(manifest))]);
+  await writeDurably(join(partial, MANIFEST), [Buffer.from(encodeManifest(manifest))]);
   for (const path of sums) rmSync(path);
-  syncFolder(partial);
+  await syncFolder(partial);
   const folder = join(directory, stepFolder(step));
   rmSync(folder, { recursive: true, force: true });
   renameSync(partial, folder);
-  syncFolder(directory);
+  await syncFolder(directory);
   prune(directory, step, keep);
   return true;
 }
