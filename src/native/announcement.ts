@@ -8,6 +8,7 @@
 
 import { createHash } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
+import type { Addon } from './addon.js';
 import { loadAddon } from './load.js';
 
 /** Ends the announcement: the name is free at once. */
@@ -20,16 +21,17 @@ function pathOf(kind: string, name: string): string {
   return `\0verbena-${kind}-${ownUid()}-${digest}`;
 }
 
-function isOwn(socket: Socket): boolean {
+function isOwn(socket: Socket, { peerUid }: Addon): boolean {
   const { fd = -1 } = (socket as unknown as { _handle?: { fd?: number } })._handle ?? {};
-  return fd >= 0 && loadAddon().peerUid(fd) === ownUid();
+  return fd >= 0 && peerUid(fd) === ownUid();
 }
 
 /** Announces `text`; it keeps no process alive. Returns undefined when the name is taken (or no descriptor is left). */
 export function announce(kind: string, name: string, text: string): Withdraw | undefined {
+  const addon = loadAddon();
   const server = createServer((socket) => {
     socket.on('error', () => {});
-    if (isOwn(socket)) socket.end(`${text}\n`);
+    if (isOwn(socket, addon)) socket.end(`${text}\n`);
     else socket.destroy();
   });
   // Node binds at once and reports a failure later: until then an unbound server says that it does not listen.
@@ -40,14 +42,15 @@ export function announce(kind: string, name: string, text: string): Withdraw | u
   return () => void server.close();
 }
 
-/** What is announced under a name. Rejects with what the system said when nobody of this user does, and when he does not answer within `timeoutMs`. */
+/** What is announced under a name. Rejects with what the system said when nobody of this user does, and with ETIMEDOUT when he does not answer in time. */
 export function inquire(kind: string, name: string, timeoutMs: number): Promise<string> {
+  const addon = loadAddon(); // before the time counts: the first load may compile
   return new Promise((resolve, reject) => {
     const socket = connect(pathOf(kind, name));
     let text = '';
-    const timer = setTimeout(() => socket.destroy(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    const timer = setTimeout(() => socket.destroy(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })), timeoutMs);
     socket.once('connect', () => {
-      if (!isOwn(socket)) socket.destroy(new Error('the other end belongs to another user'));
+      if (!isOwn(socket, addon)) socket.destroy(new Error('the other end belongs to another user'));
     });
     socket.on('data', (chunk) => {
       text += chunk;

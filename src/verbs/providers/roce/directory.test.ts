@@ -33,6 +33,8 @@ describe('names of listeners', () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
     await once(child.stdout, 'data');
     assert.deepEqual(await directory.find(name, 5000), av);
+    child.kill('SIGSTOP');
+    await assert.rejects(directory.find(name, 50), code('VERBS_TIMEOUT'));
     child.kill('SIGKILL');
     await once(child, 'exit');
     await assert.rejects(directory.find(name, 5000), code('VERBS_NO_DEVICE'));

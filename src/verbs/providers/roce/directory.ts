@@ -23,11 +23,14 @@ export class Directory {
     this.own.set(name, withdraw);
   }
 
-  /** Where a name listens. Rejects with VERBS_NO_DEVICE when nobody does, or does not answer within `timeoutMs`. */
+  /** Where a name listens. Rejects with VERBS_NO_DEVICE when nobody does, VERBS_TIMEOUT when the listener's thread is busy for longer. */
   async find(name: string, timeoutMs: number): Promise<AddressVector> {
     try {
       return JSON.parse(await inquire(this.kind, name, timeoutMs)) as AddressVector;
     } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'ETIMEDOUT') {
+        throw new VerbsError('VERBS_TIMEOUT', `'${name}' did not answer within ${timeoutMs} ms`, { cause });
+      }
       throw new VerbsError(
         'VERBS_NO_DEVICE',
         `nobody on this host listens under '${name}': start the listener first, or give its listener.target`,
