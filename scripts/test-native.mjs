@@ -4,7 +4,7 @@
  *   1. each native/tests/*.c, a program of its own, with sanitizers;
  *   2. the same programs, plainly built, under valgrind;
  *   3. the unit tests that go through the addon and the conformance suite of the shm provider, in Node, with an addon built with
- *      sanitizers.
+ *      sanitizers; and where their libraries are, the tests of the addons for libibverbs and UCX.
  *
  * Test programs are linked with every file of native/ that does not include <node_api.h> or "uv.h", directly or through a header:
  * those files are the doorway and need a Node around them. Warnings are errors here.
@@ -28,6 +28,11 @@ const ADDON_TESTS = ['src/native', 'src/observe', 'src/launch', 'src/verbs', 'sr
 /** The tests of the build itself compile addons of their own; a training takes minutes with sanitizers. */
 const LEFT_OUT = /\/(build|build-lock|train-loop)\.test\.js$/;
 const CONFORMANCE = 'conformance-shm';
+/** Addons for libraries that not every machine has: where each is described, and what is run with it. */
+const OPTIONAL = [
+  { module: 'messaging/ucx/addon.js', name: 'UCX', tests: ['test/interop/messaging-ucx.test.js'] },
+  { module: 'verbs/providers/ibverbs/addon.js', name: 'IBVERBS', tests: ['test/ibverbs/stub.test.js'] },
+];
 
 const native = join(root, 'native');
 const failed = [];
@@ -70,10 +75,33 @@ function testPrograms(out) {
   }
 }
 
+const built = (path) => join(root, 'dist', path);
+const importBuilt = (path) => import(pathToFileURL(built(path)).href);
+
+/** Compiles the optional addons that this machine has the libraries for. Returns the tests to run with them. */
+async function optionalAddons(out, compileAddon, flags) {
+  const files = [];
+  for (const { module, name, tests } of OPTIONAL) {
+    const addon = (await importBuilt(`src/${module}`))[name];
+    const path = join(out, `verbena-${addon.name}-sanitized.node`);
+    try {
+      compileAddon(path, { flags, addon });
+      process.env[`VERBENA_ADDON_${name}`] = path;
+      files.push(...tests.map(built));
+    } catch (error) {
+      if (error.code !== 'VERBENA_NO_LIBRARY') throw error;
+      console.log(`== the addon for ${addon.name}: skipped, ${error.message}`);
+    }
+  }
+  return files;
+}
+
 async function sanitizedAddon(out) {
-  const { compileAddon } = await import(pathToFileURL(join(root, 'dist', 'src', 'native', 'build.js')).href);
+  const { compileAddon } = await importBuilt('src/native/build.js');
   const addon = join(out, 'verbena-sanitized.node');
-  compileAddon(addon, { flags: ['-g', '-O1', '-Werror', ...SANITIZED] });
+  const flags = ['-g', '-O1', '-Werror', ...SANITIZED];
+  compileAddon(addon, { flags });
+  const optional = await optionalAddons(out, compileAddon, flags);
   const runtime = spawnSync(CC[0], [...CC.slice(1), '-print-file-name=libasan.so'], { encoding: 'utf8' }).stdout.trim();
   // Node itself is not instrumented: its own leaks are not ours, it handles SIGSEGV for WebAssembly, and an allocation that is
   // too big is an exception in JavaScript.
@@ -84,7 +112,7 @@ async function sanitizedAddon(out) {
     UBSAN_OPTIONS: 'print_stacktrace=1',
   });
   const units = testFiles(ADDON_TESTS).filter((file) => !LEFT_OUT.test(file));
-  const files = [...units, ...testFiles(['test'], CONFORMANCE)];
+  const files = [...units, ...testFiles(['test'], CONFORMANCE), ...optional];
   if (!runTests('Tests with the sanitized addon', files, { concurrency: 1, timeoutMs: 300_000 })) failed.push('tests in Node');
 }
 

@@ -40,6 +40,8 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
   const folder = mkdtempSync(join(tmpdir(), 'verbena-stub-'));
   after(() => rmSync(folder, { recursive: true }));
   const library = join(folder, 'stub.so');
+  // Behind what is preloaded already: a sanitizer comes first.
+  const preload = [process.env['LD_PRELOAD'], library].filter(Boolean).join(' ');
   let runs = 0;
 
   function play(device: string, link: string): { report: Report; log: string } {
@@ -52,7 +54,7 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
     const { status, stdout, stderr } = spawnSync(process.execPath, [CHILD, device], {
       encoding: 'utf8',
       timeout: 60_000,
-      env: { ...process.env, LD_PRELOAD: library, VERBENA_STUB_LOG: log, VERBENA_STUB_LINK: link },
+      env: { ...process.env, LD_PRELOAD: preload, VERBENA_STUB_LOG: log, VERBENA_STUB_LINK: link },
     });
     assert.equal(status, 0, stderr);
     return { report: JSON.parse(stdout) as Report, log: readFileSync(log, 'utf8') };
@@ -97,7 +99,7 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
       const { status, stderr } = spawnSync(process.execPath, [CHILD, device], {
         encoding: 'utf8',
         timeout: 60_000,
-        env: { ...process.env, LD_PRELOAD: library },
+        env: { ...process.env, LD_PRELOAD: preload },
       });
       assert.notEqual(status, 0);
       assert.match(stderr, words);

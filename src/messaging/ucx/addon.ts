@@ -47,7 +47,7 @@ export interface NativeWorker {
   readonly headerLimit: number;
 }
 
-const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-lucs'], packages: 'libucx-dev' };
+export const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-lucs'], packages: 'libucx-dev' };
 
 /**
  * What libucs reads when it is loaded, where the environment is silent. It would rewrite the code of mmap while other threads run it, and take the signals

@@ -26,6 +26,7 @@ function explanationText(explanation: Explanation, style: Style): string {
     `${style.bold(`tag, ${formatSize(explanation.bytes)}: ${explanation.protocol}`)}; the send completes ${explanation.completion}`,
     boxTable(head, rows, style),
     ...explanation.ranges.map(rangeText),
+    ...(explanation.engine === undefined ? [] : [explanation.engine]),
   ].join('\n');
 }
 
