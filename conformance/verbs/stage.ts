@@ -35,6 +35,9 @@ import {
 } from '../../src/verbs/index.js';
 import type { VerbsFactory } from './factory.js';
 
+/** How long a test waits for what must come. Only a failing test waits so long, and a busy machine may need it. */
+const LIMIT_MS = 30_000;
+
 /** Every right, for tests that are not about rights. */
 export const ALL_RIGHTS: Access = { localWrite: true, remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
@@ -366,7 +369,7 @@ export class Stage {
   }
 
   /** Pumps until the condition holds. Fails after the limit. */
-  async until(condition: () => boolean, what: () => string, limitMs = 5000): Promise<void> {
+  async until(condition: () => boolean, what: () => string, limitMs = LIMIT_MS): Promise<void> {
     const deadline = performance.now() + limitMs / Math.max(0.1, this.factory.scale ?? 1);
     while (!condition()) {
       if (performance.now() > deadline) assert.fail(`waited ${limitMs} ms for ${what()}`);
@@ -375,7 +378,7 @@ export class Stage {
   }
 
   /** Pumps until a promise is settled, and gives its value. */
-  async settle<T>(promise: Promise<T>, limitMs = 5000): Promise<T> {
+  async settle<T>(promise: Promise<T>, limitMs = LIMIT_MS): Promise<T> {
     let settled = false;
     const mark = () => {
       settled = true;
