@@ -24,8 +24,8 @@ pingpong uc uc 18540 -n 50 -s 1000
 pingpong ud ud 18550 -n 50 -s 1000
 step atomics-kernel-listens /share/atomics rxe0 $GID 18570
 perftest() { # name, tool, port, further options
-  step "$1-kernel-listens" $2 -d rxe0 -x $GID -p $(($3 + 10)) -n 100 -F "${@:4}"
-  step "$1-kernel-connects" $2 -d rxe0 -x $GID -p $3 -n 100 -F "${@:4}" $HOST
+  step "$1-kernel-listens" env LD_PRELOAD=/share/pattern.so $2 -d rxe0 -x $GID -p $(($3 + 10)) -n 100 -F "${@:4}"
+  step "$1-kernel-connects" env LD_PRELOAD=/share/pattern.so $2 -d rxe0 -x $GID -p $3 -n 100 -F "${@:4}" $HOST
 }
 perftest write-bw ib_write_bw 18600 -s 65536
 perftest read-bw ib_read_bw 18601 -s 65536

@@ -61,6 +61,16 @@ function serverOf(text: string, own: QpAddress): Server {
   };
 }
 
+/** Throws unless the bytes are what pattern.c makes perftest send. */
+export function assertPattern(bytes: Uint8Array): void {
+  for (let i = 1; i < bytes.length; i++)
+    assert.equal(
+      (bytes[i] - bytes[i - 1]) & 255,
+      13,
+      `byte ${i} of ${bytes.length}: ${bytes.subarray(Math.max(0, i - 8), i + 24).join(' ')}`,
+    );
+}
+
 const padded = (text: string, bytes: number): Buffer => {
   const words = Buffer.alloc(bytes);
   words.write(text);
@@ -68,8 +78,8 @@ const padded = (text: string, bytes: number): Buffer => {
 };
 
 /**
- * Runs `count` operations of `size` bytes against a server of the tool at `host`. Atomics are checked by what they return; what a WRITE has
- * written cannot be read back, because the server of ib_write_bw grants no READ.
+ * Runs `count` operations of `size` bytes against a server of the tool at `host`, which has pattern.c preloaded. READs and atomics are checked by
+ * what they return; what a WRITE has written cannot be read back, because the server of ib_write_bw grants no READ: atomics.ts does that.
  */
 export async function runPerftest(
   device: Device,
@@ -114,8 +124,11 @@ export async function runPerftest(
   for (let i = 0; i < count; i++) {
     if (tool === 'send') await run('SEND', 0, size);
     else if (tool === 'write') await run('RDMA_WRITE', 0, size);
-    else if (tool === 'read') await run('RDMA_READ', size, size);
-    else {
+    else if (tool === 'read') {
+      region.bytes.fill(0, size);
+      await run('RDMA_READ', size, size);
+      assertPattern(region.bytes.subarray(size));
+    } else {
       await run('ATOMIC_FETCH_AND_ADD', size, 8);
       const found = landing.getBigUint64(0, true);
       if (expected !== undefined) assert.equal(found, expected, `addition ${i}`);

@@ -45,4 +45,5 @@ cp "$SELF/init.sh" "$ROOT/init"
 chmod +x "$ROOT/init"
 (cd "$ROOT" && find . | cpio -o -H newc --quiet | gzip -1) > "$LAB/initramfs.gz"
 cc -O1 -o "$LAB/atomics" "$SELF/atomics.c" -libverbs
+cc -O1 -shared -fPIC -o "$LAB/pattern.so" "$SELF/pattern.c"
 echo "$KERNEL"
