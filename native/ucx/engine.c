@@ -5,6 +5,7 @@
 
 #define MESSAGE_ID 1
 #define ROUND8(n) (((size_t)(n) + 7) & ~(size_t)7)
+#define ROUND4(n) (((size_t)(n) + 3) & ~(size_t)3)
 
 /* An operation that goes on. Small headers and payloads lie in it, because UCX keeps pointers to them until it is over. */
 typedef struct operation {
@@ -174,7 +175,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
   if (e->is_closing) return UCS_OK;
   const int is_rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
   const int is_inline = !is_rendezvous && (header_length == 0 || length <= INLINE_BYTES);
-  const size_t data_at = 32 + ROUND8(header_length);
+  const size_t data_at = 32 + ROUND4(header_length);
   int32_t *record = event(e, EVENT_MESSAGE, data_at + (is_inline ? length : 0));
   double bytes = (double)length;
   record[3] = (int32_t)header_length;
@@ -228,7 +229,7 @@ static int64_t send_message(engine *e, int32_t *c) {
   operation *o = operation_take(e);
   ucp_request_param_t p = parameters(o);
   if (c[5] >= 0) {
-    const size_t all = ROUND8(header_bytes) + (size_t)c[5];
+    const size_t all = ROUND4(header_bytes) + (size_t)c[5];
     p.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     p.flags = UCP_AM_SEND_FLAG_EAGER;
     return outcome(o, ucp_am_send_nbx(endpoint, MESSAGE_ID, NULL, 0, keep(o, c + 10, all), all, &p));

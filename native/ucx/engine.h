@@ -22,7 +22,7 @@ enum { MODE_PROGRESS, MODE_FLUSH };
 
 /* Commands. Offsets of their fields are in 32-bit words; f64 fields start at even words. */
 enum {
-  CMD_SEND = 1, /* 2 endpoint, 4 header bytes, 5 inline bytes or -1, 6 f64 address, 8 f64 length, 10 header, then inline bytes at the next multiple of 8 */
+  CMD_SEND = 1, /* 2 endpoint, 4 header bytes, 5 inline bytes or -1, 6 f64 address, 8 f64 length, 10 header, then inline bytes at the next multiple of 4 */
   CMD_TAKE,     /* 2 kind of data, 4 f64 data, 6 f64 destination, 8 f64 length */
   CMD_DROP,     /* 2 kind of data, 4 f64 data */
   CMD_PUT,      /* 2 endpoint, 3 inline bytes or -1, 4 f64 address, 6 f64 length, 8 f64 remote address, 10 f64 rkey, 12 inline bytes */
@@ -37,7 +37,7 @@ enum { DATA_INLINE, DATA_BLOCK, DATA_DESCRIPTOR, DATA_RENDEZVOUS };
 /* Events. */
 enum {
   EVENT_MESSAGE = 1, /* 2 kind of data, 3 header bytes, or 0: the header is the beginning of the data, 4 f64 length of the data, 6 f64 data (inline: its length again, as a word),
-                        8 header, then inline bytes at the next multiple of 8 */
+                        8 header, then inline bytes at the next multiple of 4 */
   EVENT_DONE,        /* 2 operation, 3 status, 4 what an atomic found */
   EVENT_FAILED,      /* 2 endpoint, 3 status */
 };

@@ -45,8 +45,10 @@ export const EVENT_FAILED = 3;
 export const ATOMIC_ADD = 0;
 export const ATOMIC_CSWAP = 2;
 
-/** Words of the header that every message begins with. */
-export const HEADER_WORDS = 6;
+/**
+ * Words of the header that every message begins with. With eight bytes of payload and what UCX adds on shared memory that makes 64 bytes: one cache line.
+ */
+export const HEADER_WORDS = 5;
 export const HEADER_BYTES: number = HEADER_WORDS * 4;
 /** Offset of the header in a message event, in words. */
 export const EVENT_HEADER = 8;
@@ -57,7 +59,7 @@ const round8 = (bytes: number): number => (bytes + 7) & ~7;
 
 /** Bytes from the start of a header with `extra` bytes behind its words to what follows it. */
 export function headerBytes(extra: number): number {
-  return round8(HEADER_BYTES + extra);
+  return (HEADER_BYTES + extra + 3) & ~3;
 }
 
 export class Rings {

@@ -1,5 +1,5 @@
 /**
- * What travels in UCX's active messages: every one begins with six words.
+ * What travels in UCX's active messages: every one begins with five words.
  *
  * | word | 0 | 1 | 2, 3 | 4 |
  * |---|---|---|---|---|
