@@ -96,6 +96,7 @@ describe('parameter servers', () => {
     const run = (job: ServerTraining, heard?: RanksOptions['heard']) =>
       runRanks('../../train/scenarios/server-training', 2, {
         heard,
+        watchdogMs: 240_000,
         env: () => ({ JOB: JSON.stringify(job), VERBENA_BLAS: 'own' }),
       });
     try {
@@ -123,6 +124,7 @@ describe('parameter servers', () => {
     const job: ServerTraining = { servers: 3, steps: 60 };
     const at = 5 + (SEED % 30);
     const results = await runRanks('../../train/scenarios/server-training', 3, {
+      watchdogMs: 240_000,
       env: () => ({ JOB: JSON.stringify(job), VERBENA_BLAS: 'own' }),
       heard: (rank, line, ranks) => {
         if (rank === 0 && line['step'] === at) ranks[1].kill('SIGKILL');

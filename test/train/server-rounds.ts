@@ -30,7 +30,7 @@ export function alone({ floats, steps, workers }: Job, description: ServerOptimi
 export function play(size: number, job: Job, options: RanksOptions = {}): Promise<RankResult[]> {
   return runRanks('../../train/scenarios/parameter-servers', size, {
     ...options,
-    watchdogMs: 60_000,
+    watchdogMs: 240_000,
     env: () => ({ JOB: JSON.stringify(job) }),
   });
 }

@@ -50,7 +50,7 @@ export interface ClientCounters {
   readonly pulledBytes: number;
   /** Shards that were found at another server after theirs died. */
   readonly failovers: number;
-  /** Time between the end of computing and the last grant, ms. */
+  /** Time of waiting for grants after the end of computing, ms. */
   readonly waitMs: number;
   /** Time of pulling, ms. */
   readonly pullMs: number;
@@ -174,7 +174,7 @@ export class ParameterClient {
 
   /** Shards whose range lies in elements `from` and above: their gradients are final. */
   pushFrom(from: number): void {
-    for (const place of this.#places) {
+    for (const place of this.#inTurn()) {
       if (place.cut.from >= from && place.pushed === undefined) {
         place.pushed = this.#push(place);
         place.pushed.catch(() => undefined); // `finish` throws it
@@ -186,17 +186,14 @@ export class ParameterClient {
   async finish(): Promise<number> {
     this.pushFrom(0);
     let samples = 0;
-    const begin = performance.now();
-    let granted = begin;
-    await Promise.all(
-      this.#places.map(async (place) => {
-        samples = await (place.pushed as Promise<number>);
-        granted = performance.now();
-        while (!(await this.#pullShard(place))) samples = await this.#push(place);
-      }),
-    );
-    this.#counters.waitMs += granted - begin;
-    this.#counters.pullMs += performance.now() - granted;
+    for (const place of this.#inTurn()) {
+      const begin = performance.now();
+      samples = await (place.pushed as Promise<number>);
+      const granted = performance.now();
+      while (!(await this.#pullShard(place))) samples = await this.#push(place);
+      this.#counters.waitMs += granted - begin;
+      this.#counters.pullMs += performance.now() - granted;
+    }
     for (const place of this.#places) place.pushed = undefined;
     this.#step++;
     return samples;
@@ -210,11 +207,15 @@ export class ParameterClient {
 
   /** READs all shards as they are now. */
   async pull(): Promise<void> {
-    await Promise.all(
-      this.#places.map(async (place) => {
-        while (!(await this.#pullShard(place))) await this.#failOver(place);
-      }),
-    );
+    for (const place of this.#inTurn()) {
+      while (!(await this.#pullShard(place))) await this.#failOver(place);
+    }
+  }
+
+  /** One shard after the other, each worker beginning with another: so no port is asked for more than it carries while others idle. */
+  #inTurn(): Place[] {
+    const first = this.#options.worker % this.#places.length;
+    return [...this.#places.slice(first), ...this.#places.slice(0, first)];
   }
 
   /** Fetches moments and steps of the servers' optimizers, so that a checkpoint has them. Nobody may push meanwhile. Throws as pull. */

@@ -4,6 +4,8 @@
  * A shard is pushed as soon as the buckets have covered its part of the gradient, so the end of the model is under way while its beginning still computes. The
  * servers apply the optimizer; the loop gets new parameters.
  *
+ * Batch norm normalises by the own batch of a rank; its running averages become the mean of all ranks' when the loop settles.
+ *
  * What the modes give up, against synchronous steps: in `async` a gradient is of parameters that others have changed meanwhile, by as many updates as there are
  * other workers and more where one is slow; runs are not repeatable, and large learning rates or momentum may not converge. `ssp` bounds that age.
  */

@@ -111,9 +111,9 @@ export class ParameterServer {
     this.#hold(plan.cuts[index]);
   }
 
-  /** Opens server `index` of a group. `failed` hears of what can be reported to nobody else. */
-  static async open(index: number, plan: GroupPlan, failed: (error: Error) => void): Promise<ParameterServer> {
-    const context = await openContext({ device: plan.device, name: `parameter server ${index}` });
+  /** Opens server `index` of a group. `failed` hears of what can be reported to nobody else. `on`: the context it uses and closes; default: one on the plan's device. */
+  static async open(index: number, plan: GroupPlan, failed: (error: Error) => void, on?: Context): Promise<ParameterServer> {
+    const context = on ?? (await openContext({ device: plan.device, name: `parameter server ${index}` }));
     return new ParameterServer(index, plan, context, await context.createWorker({ mode: 'event' }), failed);
   }
 

@@ -44,14 +44,14 @@ asRank(async ({ rank, size, exchange }) => {
       await exchange.set(`${worker} has done/${step + 1}`, '1');
       if (worker === 1 && step === 0) {
         // Worker 0 gets as far ahead as it may, and no further for as long as this one looks on.
-        await exchange.wait(`0 has done/${1 + job.gate}`, { timeoutMs: 20_000 });
+        await exchange.wait(`0 has done/${1 + job.gate}`, { timeoutMs: 200_000 });
         await sleep(100);
         tooFar = (await exchange.get(`0 has done/${2 + job.gate}`)) !== undefined;
       }
     }
     await exchange.set(`done/${worker}`, '1');
     for (let w = 0; w < workers.length; w++) {
-      if (!(job.dying ?? []).includes(workers[w])) await exchange.wait(`done/${w}`, { timeoutMs: 30_000 });
+      if (!(job.dying ?? []).includes(workers[w])) await exchange.wait(`done/${w}`, { timeoutMs: 200_000 });
     }
     await client.pull();
     say({ parameters: [...parameters], client: client.counters(), tooFar });

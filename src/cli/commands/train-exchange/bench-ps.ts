@@ -3,7 +3,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parameterServer } from '../../../plan/cost/parameter-server.js';
 import { type Context, defineCommand, type OptionSpecs, type Outcome } from '../../command.js';
 import { allowedCpus } from '../../cpus.js';
 import { formatSize, significant } from '../../size.js';
@@ -11,6 +10,7 @@ import { boxTable } from '../../table.js';
 import { ChildProgram } from '../bench/child-program.js';
 import { median, summarize } from '../bench/statistics.js';
 import type { RankOpen, RoundTimes } from './server-rank.js';
+import { type LinkCost, measureOnLinks } from './simulated-servers.js';
 import { missingZeroMq, runZeroMq, type ZeroMqWay } from './zeromq-server-peer.js';
 
 const PROGRAM = new URL('./server-rank.js', import.meta.url);
@@ -24,7 +24,7 @@ const OPTIONS = {
     type: 'choice',
     choices: ['latency', 'cost'],
     default: 'latency',
-    summary: 'push and pull of one worker and one server; or time per direction by workers and servers, against the formula',
+    summary: 'push and pull here; or time per direction on simulated links of 1 Gb/s, against the formula',
   },
   size: { type: 'size', default: 1 << 22, min: 64, max: 1 << 28, summary: 'bytes of the gradient' },
   workers: { type: 'integer', default: 1, min: 1, max: 16, summary: 'latency: workers, a process each' },
@@ -221,55 +221,45 @@ const SHAPES: readonly (readonly [number, number])[] = [
   [2, 2],
   [4, 1],
   [4, 2],
+  [4, 4],
 ];
+/** What travels: enough for headers and latency to count little, and few enough packets to simulate. */
+const LINK_BYTES = 1 << 18;
+const LINK_BITS_PER_SECOND = 1e9;
 
-async function cost(context: PsContext): Promise<Outcome> {
-  const { options, style, progress } = context;
-  const { size } = options;
-  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(LIMIT_MS)]);
-  const cpus = allowedCpus().length;
-  const measured: { workers: number; servers: number; pushUs: number; pullUs: number }[] = [];
+async function cost({ style, progress }: PsContext): Promise<Outcome> {
+  const measured: LinkCost[] = [];
   for (const [workers, servers] of SHAPES) {
     progress(`${workers} workers, ${servers} servers`);
-    const fleet = new Fleet(workers, servers, signal);
-    try {
-      await fleet.open(size);
-      const count = Math.ceil((await calibrate(fleet, options['round-ms'])) / 2);
-      const rounds = [];
-      for (let round = 0; round < 3; round++) rounds.push(await fleet.steps(count));
-      await fleet.check();
-      const pushUs = median(rounds.map((times) => median([...times.pushUs])));
-      const roundTripUs = median(rounds.map((times) => median([...times.roundTripUs])));
-      measured.push({ workers, servers, pushUs, pullUs: roundTripUs - pushUs });
-    } finally {
-      await fleet.close();
-    }
+    measured.push(await measureOnLinks(workers, servers, LINK_BYTES, LINK_BITS_PER_SECOND));
   }
-  const [base] = measured;
-  const results = measured.map((one) => {
-    const predicted = (us: number) => {
-      const shape = { workers: one.workers, servers: one.servers, bytes: size, bytesPerSecond: size / (us * 1e-6) };
-      return 1e6 * parameterServer(shape).pushSeconds;
-    };
-    const [predictedPushUs, predictedPullUs] = [predicted(base.pushUs), predicted(base.pullUs)];
-    return { ...one, predictedPushUs, predictedPullUs, pushOverPredicted: one.pushUs / predictedPushUs };
-  });
-  const document = { size, cpus, results };
+  const results = measured.map((one) => ({
+    ...one,
+    pushError: one.pushUs / one.predictedUs - 1,
+    pullError: one.pullUs / one.predictedUs - 1,
+  }));
+  const document = { size: LINK_BYTES, bitsPerSecond: LINK_BITS_PER_SECOND, results };
+  const percent = (error: number) => `${error < 0 ? '' : '+'}${(100 * error).toFixed(1)} %`;
   const text = () =>
     [
-      `${style.bold(`time per direction, ${formatSize(size)}`)}  ${style.dim('predicted: max(n/b, p n/(k b)), b from the first row')}`,
+      `${style.bold(`time per direction, ${formatSize(LINK_BYTES)} on links of 1 Gb/s`)}  ${style.dim('predicted: max(n/b, p n/(k b))')}`,
       boxTable(
-        ['workers', 'servers', 'push', 'predicted', 'pull', 'predicted'].map((title) => ({ title, align: 'right' as const })),
-        results.map((one) =>
-          [one.workers, one.servers, one.pushUs, one.predictedPushUs, one.pullUs, one.predictedPullUs].map((value, i) =>
-            i < 2 ? String(value) : `${significant(value)} us`,
-          ),
-        ),
+        ['workers', 'servers', 'predicted', 'push', 'error', 'pull', 'error'].map((title) => ({
+          title,
+          align: 'right' as const,
+        })),
+        results.map((one) => [
+          String(one.workers),
+          String(one.servers),
+          `${significant(one.predictedUs)} us`,
+          `${significant(one.pushUs)} us`,
+          percent(one.pushError),
+          `${significant(one.pullUs)} us`,
+          percent(one.pullError),
+        ]),
         style,
       ),
-      style.dim(
-        `a push is read and applied by the server, a pull is read by the worker: the first follows the formula as long as servers have a core each (${cpus} here)`,
-      ),
+      style.dim('simulated links, shipping servers and workers; headers of packets are 4 %, the rest is latency'),
     ].join('\n');
   return { document, text };
 }
