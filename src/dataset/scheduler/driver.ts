@@ -14,6 +14,7 @@
 import type { ShuffleDependency } from '../plan/node.js';
 import type { Stage, StagePlan } from '../plan/stages.js';
 import type { MapPlace, MapStatus } from '../shuffle/manager.js';
+import { type Job, medianOf, newStage, reportOf, type StageState, type TaskState } from './job-state.js';
 import type { ErrorWords, JobReport, Message, Post, TaskAt } from './protocol.js';
 
 export interface DriverOptions {
@@ -54,56 +55,10 @@ export interface Progress {
 type Done = Extract<Message, { type: 'done' }>;
 type Failed = Extract<Message, { type: 'failed' }>;
 
-interface Attempt {
-  readonly rank: number;
-  readonly since: number;
-}
-
-interface TaskState {
-  isDone: boolean;
-  /** Its additions to accumulators have been counted: they count once, however often it runs. */
-  wasCounted: boolean;
-  failures: number;
-  lostBlocks: number;
-  attempts: number;
-  lastWasUsers: boolean;
-  readonly running: Map<number, Attempt>;
-  status: MapStatus | undefined;
-  value: Uint8Array | undefined;
-}
-
-interface StageState {
-  readonly stage: Stage;
-  readonly tasks: TaskState[];
-  readonly times: number[];
-  begun: number;
-  ended: number;
-  done: number;
-  speculative: number;
-  recomputed: number;
-  local: number;
-  rowsOut: number;
-  bytesOut: number;
-  spilledBytes: number;
-  readonly byRank: number[];
-  /** The block list of its output went to all ranks. */
-  told: boolean;
-}
-
 const MOST_LOST_BLOCKS = 20;
 const LOOK_MS = 100;
 /** A task whose partition is cached waits so long for that rank, ms. */
 const CACHE_WAIT_MS = 1000;
-
-interface Job {
-  readonly plan: StagePlan;
-  readonly stages: StageState[];
-  readonly additions: Map<number, unknown>;
-  readonly begun: number;
-  readonly lost: number[];
-  readonly resolve: (end: { values: Uint8Array[] | undefined; error: ErrorWords | undefined; report: JobReport }) => void;
-  isOver: boolean;
-}
 
 export class Driver {
   readonly #init: DriverInit;
@@ -131,22 +86,7 @@ export class Driver {
     return new Promise((resolve) => {
       const job: Job = {
         plan,
-        stages: plan.stages.map((stage) => ({
-          stage,
-          tasks: Array.from({ length: stage.node.partitions }, newTask),
-          times: [],
-          begun: 0,
-          ended: 0,
-          done: 0,
-          speculative: 0,
-          recomputed: 0,
-          local: 0,
-          rowsOut: 0,
-          bytesOut: 0,
-          spilledBytes: 0,
-          byRank: new Array<number>(this.#init.size).fill(0),
-          told: false,
-        })),
+        stages: plan.stages.map((stage) => newStage(stage, this.#init.size)),
         additions,
         begun: performance.now(),
         lost: [],
@@ -496,44 +436,4 @@ export class Driver {
       }
     }
   }
-}
-
-function newTask(): TaskState {
-  return {
-    isDone: false,
-    wasCounted: false,
-    failures: 0,
-    lostBlocks: 0,
-    attempts: 0,
-    lastWasUsers: false,
-    running: new Map(),
-    status: undefined,
-    value: undefined,
-  };
-}
-
-function medianOf(times: readonly number[]): number {
-  const sorted = [...times].sort((a, b) => a - b);
-  return sorted[sorted.length >> 1] ?? 0;
-}
-
-function reportOf(job: Job): JobReport {
-  return {
-    job: job.plan.job,
-    ms: performance.now() - job.begun,
-    lostRanks: job.lost,
-    stages: job.stages.map((state) => ({
-      stage: state.stage.id,
-      tasks: state.tasks.length,
-      attempts: state.tasks.reduce((sum, { attempts }) => sum + attempts, 0),
-      speculative: state.speculative,
-      recomputed: state.recomputed,
-      local: state.local,
-      ms: Math.max(0, (state.ended || performance.now()) - state.begun),
-      rowsOut: state.rowsOut,
-      bytesOut: state.bytesOut,
-      spilledBytes: state.spilledBytes,
-      byRank: state.byRank,
-    })),
-  };
 }
