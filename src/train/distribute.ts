@@ -20,10 +20,12 @@ import type { World } from '../launch/index.js';
 import { clipByGlobalNorm, type Loss, type Model, type Optimizer, PassAbandoned, sizeOf } from '../nn/index.js';
 import type { Device } from '../verbs/index.js';
 import { allReduceExchange } from './all-reduce-exchange.js';
+import { allreduceCost, measureBackward } from './bucket-costs.js';
 import { type BucketPlan, planBuckets, type ReadyRange } from './buckets.js';
 import { nowMs } from './clock.js';
 import type { BucketTimes, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged } from './gradient-exchange.js';
 import { ShardGradients } from './shard-gradients.js';
+import { exposure, type StepTimes } from './step-times.js';
 import type { Timeline } from './timeline.js';
 
 export interface DistributeOptions {
@@ -71,20 +73,6 @@ export interface StepInput {
   inputs(from: number, to: number): Float32Array | Int32Array;
   /** Their loss; writes into `gradient` the gradient of scale x sum of losses. */
   loss(outputs: Float32Array, from: number, to: number, gradient: Float32Array, scale: number): Loss;
-}
-
-/** Where the time of a step went at this rank, ms. */
-export interface StepTimes {
-  readonly totalMs: number;
-  readonly forwardMs: number;
-  readonly backwardMs: number;
-  /** Exposed: after backward, waiting for a slower rank. */
-  readonly waitMs: number;
-  /** Exposed: after backward, moving and adding bytes. */
-  readonly transferMs: number;
-  readonly optimizerMs: number;
-  /** Of the exchange, waiting left out, what was hidden behind backward. */
-  readonly hiddenMs: number;
 }
 
 export interface StepResult {
@@ -484,49 +472,4 @@ interface Passed {
 
 function scaleBy(values: Float32Array, factor: number): void {
   for (let i = 0; i < values.length; i++) values[i] *= factor;
-}
-
-/** When each layer's gradient is final, from one dry pass over zeros: parameters and state stay as they are. */
-function measureBackward(model: Model): ReadyRange[] {
-  const inputs = new Float32Array(model.maxBatch * sizeOf(model.inputShape));
-  const gradient = new Float32Array(model.maxBatch * sizeOf(model.outputShape));
-  const state = model.state.slice();
-  let ranges: ReadyRange[] = [];
-  for (let turn = 0; turn < 2; turn++) {
-    ranges = [];
-    // Embeddings read their input as integers: zeros are zeros in both.
-    model.forward(inputs, model.maxBatch, { training: true });
-    const begin = nowMs();
-    model.backward(gradient, { onGradient: (from, to) => ranges.push({ from, to, readyMs: nowMs() - begin }) });
-  }
-  model.state.set(state);
-  return ranges;
-}
-
-/** What the communicator expects an all-reduce to take, ms. */
-function allreduceCost(communicator: Communicator): (bytes: number) => number {
-  return (bytes) => {
-    if (communicator.size === 1) return 0;
-    const { selection } = communicator.explain('allreduce', bytes);
-    const chosen = selection?.candidates.find(({ name }) => name === selection.algorithm.name);
-    return 1e3 * (chosen?.seconds ?? 3e-6);
-  };
-}
-
-/** How much of the time after backward was waiting, and how much of the transfer backward hid. */
-function exposure(
-  buckets: readonly BucketTimes[],
-  backwardEndMs: number,
-  exchangedMs: number,
-): Pick<StepTimes, 'waitMs' | 'transferMs' | 'hiddenMs'> {
-  const exposedMs = exchangedMs - backwardEndMs;
-  const late = (fromMs: number, toMs: number) => Math.max(0, toMs - Math.max(fromMs, backwardEndMs));
-  let waitMs = 0;
-  let hiddenMs = 0;
-  for (const { beganMs, metMs, endedMs } of buckets) {
-    waitMs += late(beganMs, metMs);
-    hiddenMs += endedMs - metMs - late(metMs, endedMs);
-  }
-  waitMs = Math.min(waitMs, exposedMs);
-  return { waitMs, transferMs: exposedMs - waitMs, hiddenMs };
 }

@@ -20,6 +20,7 @@ export * from './parameter-server/parameter-server-exchange.js';
 export type { GroupPlan, ServerCounters } from './parameter-server/server.js';
 export type { ServerOptimizer } from './parameter-server/server-optimizer.js';
 export type { ServerMode } from './parameter-server/shard.js';
+export type { StepTimes } from './step-times.js';
 export * from './stragglers.js';
 export * from './timeline.js';
 export * from './trace.js';
