@@ -78,7 +78,7 @@ export interface FitReport {
   /** Of the exchange, waiting left out, what backward hid; 0 .. 1. 1 where nothing was exchanged. */
   readonly overlap: number;
   readonly ranks: number;
-  /** Samples of each rank in the last step. */
+  /** Samples of each rank in a whole batch, as it is cut now. */
   readonly shares: readonly number[];
   readonly straggler: StragglerReport;
 }
@@ -126,8 +126,7 @@ class Fit {
   readonly #stretch = new Float64Array(FIELDS);
   readonly #sum = { total: 0, read: 0, forward: 0, backward: 0, wait: 0, transfer: 0, hidden: 0, optimizer: 0, count: 0 };
   #share: Uint32Array = new Uint32Array(0);
-  /** Where the shares of a step start; `#cut` of a whole batch, by speed. */
-  #starts: readonly number[] = [];
+  /** Where the shares of a whole batch start, by speed. */
   #cut: readonly number[] | undefined;
   #msPerSample = Number.POSITIVE_INFINITY;
   #stretchBegan = nowMs();
@@ -249,8 +248,8 @@ class Fit {
     const { rank, size, shards } = training;
     const batch = sampler.batch(epoch, step);
     const globalCount = batch.length;
-    this.#starts = this.#cut !== undefined && globalCount === sampler.globalBatch ? this.#cut : cutEvenly(globalCount, size);
-    this.#share = batch.subarray(this.#starts[rank], this.#starts[rank + 1]);
+    const starts = this.#cut !== undefined && globalCount === sampler.globalBatch ? this.#cut : cutEvenly(globalCount, size);
+    this.#share = batch.subarray(starts[rank], starts[rank + 1]);
     let readMs = 0;
     const result = await training.step({
       count: this.#share.length,
@@ -331,6 +330,7 @@ class Fit {
     const busy = Math.max(1e-9, compute + wait + transfer);
     const times: RankTimes[] = rows.map((row) => ({ computeMs: row[3], waitMs: row[4], transferMs: row[5] }));
     const { stepsDone: step, size: ranks } = training;
+    const cut = this.#cut ?? cutEvenly(this.#options.sampler.globalBatch, ranks);
     onReport?.({
       step,
       epoch,
@@ -342,7 +342,7 @@ class Fit {
       waitShare: wait / busy,
       overlap: hidden + transfer > 0 ? hidden / (hidden + transfer) : 1,
       ranks,
-      shares: Array.from({ length: ranks }, (_, r) => this.#starts[r + 1] - this.#starts[r]),
+      shares: cut.slice(1).map((end, r) => end - cut[r]),
       straggler: findStraggler(times),
     });
     if (group !== undefined && synchronous && rows[0][7] > 0) {

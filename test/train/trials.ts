@@ -41,7 +41,7 @@ export interface Outcome {
   readonly accuracy: number;
   readonly counted: number;
   readonly losses: readonly number[];
-  /** Of the last step that was reported. */
+  /** Samples of each rank in a whole batch, at last. */
   readonly shares: readonly number[];
   readonly restored: number;
   readonly straggler: { readonly rank?: number; readonly cause?: string; readonly factor: number };

@@ -370,7 +370,7 @@ function finalText(document: Document, done: Done, { style, width }: Pick<Contex
       `${ms(step.totalMs)}: read ${ms(step.readMs)}, forward ${ms(step.forwardMs)}, backward ${ms(step.backwardMs)}, transfer ${ms(step.transferMs)}, wait ${ms(step.waitMs)}, update ${ms(step.optimizerMs)}`,
     ],
     ['stragglers', document.straggler?.text ?? ''],
-    ['last shares', `${document.shares.join(', ')} of ${document.shares.reduce((sum, share) => sum + share, 0)} images`],
+    ['shares at last', `${document.shares.join(', ')} of ${document.shares.reduce((sum, share) => sum + share, 0)} images`],
     ['checkpoints', checkpointText(done)],
     ['time', duration(seconds)],
     ['trace', `${relative('', document.trace)} (open it in ui.perfetto.dev)`],
