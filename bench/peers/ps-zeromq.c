@@ -1,11 +1,12 @@
 /*
- * A parameter server of one worker over ZeroMQ, for comparison: the worker sends its gradient, the server subtracts it times a rate from the parameters and sends
- * these back. Two processes, a REQ and a REP socket.
+ * A parameter server over ZeroMQ, for comparison: a worker sends its gradient, the server subtracts it times a rate from the parameters and sends
+ * these back. A process each, REQ sockets and a REP socket.
  *
- *   ps-zeromq ENDPOINT BYTES MILLISECONDS plain|messages
+ *   ps-zeromq ENDPOINT BYTES MILLISECONDS plain|messages WORKERS
  *
  * plain: zmq_send and zmq_recv between arrays, as most programs do: on the way from array to array 4 copies each direction. messages: zmq_msg_t, sent without the
- * first copy and read where it was received. Prints microseconds of each round trip, one a line; the parameters are checked at the end.
+ * first copy and read where it was received. Prints microseconds of each round trip, one a line; of several workers one line, the time over the round trips of all of them. The
+ * parameters are checked at the end.
  *
  * Only the library is needed, not its headers.
  */
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -85,44 +87,61 @@ static void serve(void *socket, float *parameters, float *gradient, size_t bytes
   }
 }
 
+static void push_pull(void *socket, float *parameters, float *gradient, size_t bytes, int messages) {
+  send_array(socket, gradient, bytes, messages);
+  if (!messages) {
+    check(zmq_recv(socket, parameters, bytes, 0) == (int)bytes, "zmq_recv");
+    return;
+  }
+  zmq_msg_t message;
+  zmq_msg_init(&message);
+  check(zmq_msg_recv(&message, socket, 0) == (int)bytes, "zmq_msg_recv");
+  memcpy(parameters, zmq_msg_data(&message), bytes); /* the model's parameters are one array */
+  zmq_msg_close(&message);
+}
+
 int main(int argc, char **argv) {
-  if (argc != 5) return 2;
+  if (argc != 6) return 2;
   const char *endpoint = argv[1];
   const size_t bytes = (size_t)atoll(argv[2]) & ~(size_t)3;
   const double limit = atof(argv[3]) * 1e3;
-  const int messages = strcmp(argv[4], "messages") == 0;
+  const int messages = strcmp(argv[4], "messages") == 0, workers = atoi(argv[5]);
   float *parameters = calloc(bytes + 64, 1), *gradient = calloc(bytes + 64, 1);
-  check(parameters != NULL && gradient != NULL, "calloc");
+  _Atomic long *turns = mmap(NULL, sizeof *turns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  check(parameters != NULL && gradient != NULL && turns != MAP_FAILED, "memory");
   const pid_t server = fork();
-  void *context = zmq_ctx_new();
   if (server == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    void *socket = zmq_socket(context, ZMQ_REP);
+    void *socket = zmq_socket(zmq_ctx_new(), ZMQ_REP);
     check(zmq_bind(socket, endpoint) == 0, "zmq_bind");
     serve(socket, parameters, gradient, bytes, messages);
   }
-  void *socket = zmq_socket(context, ZMQ_REQ);
+  int first = 1;
+  for (int w = 1; w < workers && first; w++) first = fork() != 0;
+  if (!first) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  void *socket = zmq_socket(zmq_ctx_new(), ZMQ_REQ);
   check(zmq_connect(socket, endpoint) == 0, "zmq_connect");
   for (size_t i = 0; i < bytes / 4; i++) gradient[i] = (float)(i % 7);
+  for (int i = 0; i < 10; i++, ++*turns) push_pull(socket, parameters, gradient, bytes, messages);
   const double begin = now();
-  long turns = 0;
-  int wrong = 0;
-  while (turns < 20 || now() - begin < limit) {
+  const long before = *turns;
+  for (int own = 0; own < 10 || now() - begin < limit; own++) {
     const double start = now();
-    send_array(socket, gradient, bytes, messages);
-    if (messages) {
-      zmq_msg_t message;
-      zmq_msg_init(&message);
-      check(zmq_msg_recv(&message, socket, 0) == (int)bytes, "zmq_msg_recv");
-      memcpy(parameters, zmq_msg_data(&message), bytes); /* the model's parameters are one array */
-      zmq_msg_close(&message);
-    } else {
-      check(zmq_recv(socket, parameters, bytes, 0) == (int)bytes, "zmq_recv");
-    }
-    turns++;
-    if (turns > 10) printf("%.3f\n", now() - start);
+    push_pull(socket, parameters, gradient, bytes, messages);
+    ++*turns;
+    if (workers == 1) printf("%.3f\n", now() - start);
   }
-  for (size_t i = 0; i < bytes / 4; i++) wrong += parameters[i] != -RATE * (float)turns * (float)(i % 7) && turns * 3 < (1 << 23);
+  if (!first) _exit(0);
+  if (workers > 1) printf("%.3f\n", (now() - begin) / (double)(*turns - before));
+  for (int w = 1; w < workers; w++) {
+    pid_t ended;
+    do ended = wait(NULL);
+    while (ended == server);
+  }
+  push_pull(socket, parameters, gradient, bytes, messages);
+  const long total = *turns + 1;
+  int wrong = 0;
+  for (size_t i = 0; i < bytes / 4; i++) wrong += parameters[i] != -RATE * (float)total * (float)(i % 7) && total * 3 < (1 << 23);
   kill(server, SIGKILL);
   waitpid(server, NULL, 0);
   if (wrong > 0) fprintf(stderr, "%d parameters are wrong\n", wrong);

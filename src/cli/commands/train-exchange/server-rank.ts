@@ -61,9 +61,11 @@ serve({
     return { roundTripUs, pushUs };
   },
 
-  /** Whether the parameters are what the pushes make them. */
-  right(): boolean {
-    return steps * 3 >= 1 << 23 || parameters.every((value, i) => value === -RATE * steps * (i % 7));
+  /** Whether the parameters are what so many times the own pushes make them. */
+  async right(times: number): Promise<boolean> {
+    await group.client?.pull();
+    const updates = times * steps;
+    return updates * 3 >= 1 << 23 || parameters.every((value, i) => value === -RATE * updates * (i % 7));
   },
 
   /** Of this rank's server: how the gradients reached it. */
