@@ -114,7 +114,7 @@ export const completions: Chapter = {
         await stage.settle(aborted);
         await stage.settle(assert.rejects(cq.next({ signal: AbortSignal.abort(reason) }), (error) => error === reason));
         one.qp.postSend({ opcode: 'SEND' });
-        assert.equal((await stage.settle(cq.next({ timeoutMs: 5000 }))).id, 0);
+        assert.equal((await stage.settle(cq.next({ timeoutMs: 30_000 }))).id, 0);
       });
 
       test(`next in ${mode} mode gives a failure as a value with its cause`, async (stage) => {
@@ -294,14 +294,14 @@ export const completions: Chapter = {
       const second = await quiet(stage, stage.b.cq({ thread, mode: 'event' }));
       for (let round = 0; round < 10; round++) {
         for (const { one, cq } of [first, second]) {
-          const next = cq.next({ timeoutMs: 4000 });
+          const next = cq.next({ timeoutMs: 30_000 });
           await stage.pump();
           one.qp.postSend({ opcode: 'SEND' });
           assert.equal((await stage.settle(next)).id, round);
         }
       }
       await stage.elapse(30);
-      const after = first.cq.next({ timeoutMs: 4000 });
+      const after = first.cq.next({ timeoutMs: 30_000 });
       await stage.elapse(30);
       first.one.qp.postSend({ opcode: 'SEND' });
       assert.equal((await stage.settle(after)).id, 10, 'the thread wakes up after a pause');

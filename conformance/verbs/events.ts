@@ -41,7 +41,7 @@ export const events: Chapter = {
       const qp = pd.createQp({ type: 'RC', sendCq: cq, recvCq: cq });
       const peer = stage.a.qp();
       await qp.connect(peer.address());
-      const waiting = device.nextEvent({ timeoutMs: 5000 });
+      const waiting = device.nextEvent({ timeoutMs: 30_000 });
       await stage.elapse(5);
       qp.modify('SQD', { enSqdAsyncNotify: true });
       const event = await stage.settle(waiting);

@@ -21,7 +21,7 @@ for (const memory of ['arena', 'private'] as const) {
     assert.equal(await peer.hear(), 'blocked');
     const to = (offset: number) => ({ remoteAddr: offer.remote.addr + offset, rkey: offer.remote.rkey });
     const done = async (id: number) => {
-      const completion = await cq.next({ timeoutMs: 20_000 });
+      const completion = await cq.next({ timeoutMs: 60_000 });
       assert.equal(completion.status, 'SUCCESS', completion.cause?.words);
       assert.equal(completion.id, id);
     };

@@ -5,7 +5,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import { openDevice, type QueuePair, STATUS, WorkCompletions } from '../../src/verbs/index.js';
 import type { RoceDevice } from '../../src/verbs/providers/roce/device.js';
 
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 60_000;
 const BYTES = 1 << 20;
 
 const wcs = new WorkCompletions(16);

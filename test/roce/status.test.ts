@@ -10,7 +10,7 @@ import { openDevice } from '../../src/verbs/index.js';
 import { readRoceDevices } from '../../src/verbs/providers/roce/status-page.js';
 
 const NAME = `seen from outside ${process.pid}`;
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 60_000;
 
 async function shown(isSeen: (packets: number, errors: number) => boolean): Promise<void> {
   const limit = performance.now() + PATIENCE_MS;
