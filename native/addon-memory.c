@@ -121,7 +121,7 @@ static napi_value address_of(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   void *data = NULL;
   size_t length;
-  napi_get_arraybuffer_info(env, c.v[0], &data, &length);
+  if (napi_get_arraybuffer_info(env, c.v[0], &data, &length) != napi_ok) data = bytes_at(&c, 0, &length);
   return pointer(env, data);
 }
 

@@ -1,12 +1,26 @@
 /* Datagrams of the RoCE engine, and the liveness of ranks. */
 #include "addon.h"
 #include "datagram.h"
+#include "fast-path.h"
 #include "liveness.h"
 
-HOT(hot_datagram_receive) {
+HOT(hot_fast_receive) {
   COMMAND;
-  command[4] = datagram_receive((datagram *)(uintptr_t)command[0], (uint8_t *)(uintptr_t)command[1], (uint32_t *)(uintptr_t)command[2],
-                                (int)command[3]);
+  command[4] = fast_receive((fast_path *)(uintptr_t)command[0], (int)command[1]);
+  return NULL;
+}
+
+HOT(hot_fast_continue) {
+  COMMAND;
+  command[4] = fast_continue((fast_path *)(uintptr_t)command[0], (int)command[1]);
+  return NULL;
+}
+
+HOT(hot_fast_send) {
+  COMMAND;
+  int count = (int)command[3];
+  command[4] = fast_send((fast_path *)(uintptr_t)command[0], (fast_qp *)(uintptr_t)command[1], (int)command[2], &count);
+  command[5] = count;
   return NULL;
 }
 
@@ -104,7 +118,9 @@ static napi_value guard_start_js(napi_env env, napi_callback_info info) {
 
 void network_door(napi_env env, napi_value exports) {
   static const door_function functions[] = {
-      {"datagramReceive", hot_datagram_receive},
+      {"fastReceive", hot_fast_receive},
+      {"fastContinue", hot_fast_continue},
+      {"fastSend", hot_fast_send},
       {"datagramSend", hot_datagram_send},
       {"datagramWait", hot_datagram_wait},
       {"datagramWake", hot_datagram_wake},

@@ -29,9 +29,13 @@ export interface Addon {
   /** 0 transfer; 4 becomes 1 when a piece was copied. */
   transferHelp(): void;
 
-  /** 0 datagram, 1 slots, 2 descriptors, 3 count, as native/datagram.h draws them; 4 becomes the number of packets, or -errno. */
-  datagramReceive(): void;
-  /** The same; 4 becomes how many were sent, 5 the errno of the next one, or 0. */
+  /** 0 fast path (native/fast-path.h), 1 messages at most; 4 becomes the index of the first packet that it leaves alone, or -errno. */
+  fastReceive(): void;
+  /** 0 fast path, 1 index of a packet of the last batch; 4 becomes the index of the next one that it leaves alone. */
+  fastContinue(): void;
+  /** 0 fast path, 1 queue pair, 2 packets at most, 3 packets in the batch; 4 becomes 0, 1 or -1, 5 the packets in the batch. */
+  fastSend(): void;
+  /** 0 datagram, 1 slots, 2 descriptors, 3 count, as native/datagram.h draws them; 4 becomes how many were sent, 5 the errno of the next one, or 0. */
   datagramSend(): void;
   /** 0 datagram, 1 microseconds, or below 0 for no limit, 2 whether packets end it; 4 becomes 1 when one is there. Blocks the calling thread. */
   datagramWait(): void;
@@ -61,7 +65,8 @@ export interface Addon {
   /** An ArrayBuffer over memory of another thread of this process. The caller keeps the owner's buffer alive as long as this one is used. */
   viewAt(address: Address, length: number): ArrayBuffer;
   unmap(mapping: Address): void;
-  addressOf(buffer: ArrayBuffer | SharedArrayBuffer): Address;
+  /** Of a buffer's first byte, or of the first one that a typed array shows; only by that way of a SharedArrayBuffer's. */
+  addressOf(bytes: ArrayBuffer | ArrayBufferView): Address;
   isDetached(buffer: ArrayBuffer): boolean;
 
   /** [bell, descriptor to write to], or an errno. The callback runs when somebody rang. */

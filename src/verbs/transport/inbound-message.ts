@@ -74,7 +74,7 @@ export class InboundMessage {
     this.address = s.number(this.address);
     this.key = s.number(this.key);
     this.total = s.number(this.total);
-    if (this.hasWork) this.work.copyState(s);
+    this.work.copyState(s);
   }
 
   /** In the middle of a message. */

@@ -143,6 +143,11 @@ export const DEFAULT_SETTINGS: RcSettings = {
   access: ALL_ACCESS,
 };
 
+/** An endpoint of a reliable connection that works on what an end has. */
+export function makeRc(end: End, settings: RcSettings): RcEndpoint {
+  return new RcEndpoint({ ...end, host: end, memory: end.memory }, settings);
+}
+
 /** Two ends and the link between them. */
 export class Pair {
   readonly a: End;
@@ -169,7 +174,14 @@ export class Pair {
   }
 
   /** A pair of reliably connected endpoints. */
-  static rc(settings: Partial<RcSettings> = {}, ofB: Partial<RcSettings> = {}, seed = 1, memoryBytes = 65536, depth = 64): Pair {
+  static rc(
+    settings: Partial<RcSettings> = {},
+    ofB: Partial<RcSettings> = {},
+    seed = 1,
+    memoryBytes = 65536,
+    depth = 64,
+    make: (end: End, settings: RcSettings) => TransportEndpoint = makeRc,
+  ): Pair {
     const pair = new Pair(seed, memoryBytes, depth);
     const forA = { ...DEFAULT_SETTINGS, destQp: 2, sendPsn: 0xfffffa, receivePsn: 100, ...settings };
     const forB = { ...forA, destQp: 1, sendPsn: forA.receivePsn, receivePsn: forA.sendPsn, ...ofB };
@@ -177,7 +189,7 @@ export class Pair {
       [pair.a, forA],
       [pair.b, forB],
     ] as const) {
-      end.endpoint = new RcEndpoint({ ...end, host: end, memory: end.memory }, s);
+      end.endpoint = make(end, s);
     }
     pair.settingsOfA = forA;
     pair.settingsOfB = forB;
@@ -188,10 +200,12 @@ export class Pair {
   move(end: End): void {
     const settings = end === this.a ? this.settingsOfA : this.settingsOfB;
     const old = end.endpoint as RcEndpoint;
-    const copy = new StateCopy(new SharedArrayBuffer(8 * RcEndpoint.stateWords(64, settings.maxDestRdAtomic)));
-    old.copyState(copy.start(false));
-    const fresh = new RcEndpoint({ ...end, host: end, memory: end.memory }, { ...settings, sendPsn: 0, receivePsn: 0 });
-    fresh.copyState(copy.start(true));
+    const buffer = new SharedArrayBuffer(8 * RcEndpoint.stateWords(64, settings.maxDestRdAtomic));
+    old.copyState(new StateCopy(buffer).disown());
+    const fresh = makeRc(end, { ...settings, sendPsn: 0, receivePsn: 0 });
+    const copy = new StateCopy(buffer);
+    assert.ok(copy.own());
+    fresh.copyState(copy);
     end.endpoint = fresh;
   }
 

@@ -12,6 +12,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPCODES } from '../opcode.js';
+import { FastEndpoint } from '../providers/roce/fast-endpoint.test.fixture.js';
 import { Random } from '../providers/sim/random.js';
 import { STATUS, statusName } from '../status.js';
 import { type End, type Faults, Pair } from './pair.test.fixture.js';
@@ -170,8 +171,12 @@ function verify(me: End, peer: End, script: Script, isStrict: boolean): boolean 
   return failed === -1;
 }
 
-/** One run. Returns how many of the two sides ended without an error. With `moves` endpoints are taken over by fresh ones now and then. */
-function play(seed: number, moves = false): number {
+/** How endpoints are run: as they are; taken over by fresh ones now and then; the usual packets in C, now and then. */
+type Way = 'plain' | 'moved' | 'fast';
+
+/** One run. Returns how many of the two sides ended without an error. */
+function play(seed: number, way: Way): number {
+  const moves = way === 'moved';
   const random = new Random(seed);
   const mtu = [256, 512, 1024][random.below(3)];
   const maxRdAtomic = random.between(1, 4);
@@ -192,6 +197,7 @@ function play(seed: number, moves = false): number {
     seed,
     TOTAL,
     OPS,
+    way === 'fast' ? (end, settings) => new FastEndpoint(end, settings, seed) : undefined,
   );
   pair.faults = faultsOf(random);
   const { a, b } = pair;
@@ -252,14 +258,14 @@ function play(seed: number, moves = false): number {
 }
 
 /** Plays many seeds. Returns how many sides ended without an error, and of how many runs. */
-function playSeeds(moves: boolean, normalCount: number): { good: number; count: number } {
+function playSeeds(way: Way, normalCount: number): { good: number; count: number } {
   const only = process.env['VERBENA_SEED'];
   const first = only === undefined ? 1 : Number(only);
   const count = only === undefined ? Number(process.env['VERBENA_SEEDS'] ?? normalCount) : 1;
   let good = 0;
   for (let seed = first; seed < first + count; seed++) {
     try {
-      good += play(seed, moves);
+      good += play(seed, way);
     } catch (error) {
       throw new Error(
         `seed ${seed} failed; replay it with VERBENA_SEED=${seed}: ${error instanceof Error ? error.stack : error}`,
@@ -270,12 +276,18 @@ function playSeeds(moves: boolean, normalCount: number): { good: number; count: 
 }
 
 test('random operations over a faulty link arrive once, in order, at the right place, or end in a correct error', () => {
-  const { good, count } = playSeeds(false, 1000);
+  const { good, count } = playSeeds('plain', 1000);
   if (count >= 100)
     assert.ok(good > count, `only ${good} of ${2 * count} sides ended without an error: the faults are too heavy`);
 });
 
 test('the same holds when endpoints are taken over in the middle by others that know only what was copied', () => {
-  const { good, count } = playSeeds(true, 100);
+  const { good, count } = playSeeds('moved', 100);
   if (count >= 100) assert.ok(good > count, `only ${good} of ${2 * count} sides ended without an error`);
+});
+
+test('the same holds when C carries out the usual packets, and when it does so only now and then', () => {
+  const { good, count } = playSeeds('fast', 200);
+  if (count >= 100) assert.ok(good > count, `only ${good} of ${2 * count} sides ended without an error`);
+  assert.ok(FastEndpoint.share > 0.3, `C carried out only ${FastEndpoint.share} of all packets`);
 });

@@ -66,7 +66,7 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
     this.requester.restart(this.destQp, psn);
   }
 
-  /** Numbers that `copyState` moves at most. */
+  /** Numbers that a `StateCopy` of an endpoint needs. */
   static stateWords(maxReceiveSge: number, maxDestRdAtomic: number): number {
     return 48 + 3 * maxReceiveSge + 14 * maxDestRdAtomic;
   }
@@ -74,6 +74,8 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
   /** Moves everything that the connection remembers; its settings and queues are the same at both places. */
   copyState(s: StateCopy): void {
     this.hasOvertaken = s.flag(this.hasOvertaken);
+    this.owesCnp = s.flag(this.owesCnp);
+    this.nextCnpNs = s.number(this.nextCnpNs);
     this.requester.copyState(s);
     this.responder.copyState(s);
   }

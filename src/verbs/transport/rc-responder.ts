@@ -146,11 +146,11 @@ export class RcResponder {
     this.replyPsn = s.number(this.replyPsn);
     this.resourceAt = s.number(this.resourceAt);
     this.pendingResources = s.number(this.pendingResources);
+    this.inbound.copyState(s);
     const resources = s.number(this.resources.length);
     while (this.resources.length < resources) this.resources.push(new Resource());
     if (this.resources.length > resources) this.resources.length = resources;
     for (let i = 0; i < resources; i++) this.resources[i].copyState(s);
-    this.inbound.copyState(s);
   }
 
   /** Something is due to be sent. */

@@ -39,6 +39,7 @@ export class ReceiveWork {
       this.sgeLength[i] = s.number(this.sgeLength[i]);
       this.sgeKey[i] = s.number(this.sgeKey[i]);
     }
+    s.skip(3 * (this.sgeAddress.length - this.sgeCount));
   }
 
   /** Scatters `length` bytes of `from` to this request's memory, `offset` bytes into it. The caller has checked that they fit. */
@@ -107,6 +108,11 @@ export class ReceiveQueue {
     this.sgeLength = new Uint32Array(buffer, at + 8 * n + 8 * sges, sges);
     this.sgeKey = new Uint32Array(buffer, at + 8 * n + 12 * sges, sges);
     this.sgeCount = new Uint8Array(buffer, at + 8 * n + 16 * sges, n);
+  }
+
+  /** Its arrays and numbers, in the order of native/rc-fast.h. */
+  get layout(): readonly (ArrayBufferView | number)[] {
+    return [this.control, this.id, this.sgeAddress, this.sgeLength, this.sgeKey, this.sgeCount, this.mask, this.maxSge];
   }
 
   get count(): number {

@@ -145,6 +145,14 @@ export class SendQueue {
     this.inlineBytes = new Uint8Array(buffer, take(n * maxInline), n * maxInline);
   }
 
+  /** Its arrays and numbers, in the order of native/rc-fast.h. */
+  get layout(): readonly (ArrayBufferView | number)[] {
+    const { control, id, remoteAddress, sgeAddress, remoteKey, immediate, length, firstPsn, packets, sgeLength, sgeKey } = this;
+    const { opcode, flags, sgeCount, isInline, inlineBytes, mask, maxSge, maxInline } = this;
+    const numbers = [id, remoteAddress, sgeAddress, remoteKey, immediate, length, firstPsn, packets, sgeLength, sgeKey];
+    return [control, ...numbers, opcode, flags, sgeCount, isInline, inlineBytes, mask, maxSge, maxInline];
+  }
+
   /** Oldest request that has no completion yet. */
   get head(): number {
     return acquire(this.control, HEAD);

@@ -29,6 +29,9 @@ interface Region extends RegionRecord {
   readonly starts: readonly number[];
 }
 
+const REGION_NUMBERS = 6;
+const FIRST_REGIONS = 64;
+
 /** The part that holds byte `offset` of a region. */
 function partOf(r: Region, offset: number): number {
   let low = 0;
@@ -46,11 +49,15 @@ export class AddressTable {
   readonly command: Float64Array;
   readonly words: Uint32Array;
   private readonly regions: (Region | undefined)[] = [];
+  /** The regions that are in one piece, as native/rc-fast.h draws them. */
+  private flat = new Float64Array(REGION_NUMBERS * FIRST_REGIONS);
   private readonly addresses = new WeakMap<ArrayBufferLike, number>();
   private lastBuffer: ArrayBufferLike | undefined;
   private lastAddress = 0;
   /** Keys that a peer has revoked. */
   onInvalidate: (key: number) => void = () => {};
+  /** Where the regions are now, for native/rc-fast.h. */
+  onMove: (regions: Float64Array, count: number) => void = () => {};
 
   constructor(addon: Addon, block: ArrayBuffer) {
     this.addon = addon;
@@ -66,10 +73,26 @@ export class AddressTable {
       length += record.parts[i];
     }
     this.regions[record.key >>> 8] = { ...record, starts };
+    const { key, domain, access, address, parts } = record;
+    const at = REGION_NUMBERS * (key >>> 8);
+    if (at >= this.flat.length) this.grow(2 * at);
+    this.flat.set([key, domain, access, address, length, parts.length === 2 ? parts[0] : 0], at);
+  }
+
+  private grow(numbers: number): void {
+    const grown = new Float64Array(numbers);
+    grown.set(this.flat);
+    this.flat = grown;
+    this.tellPlace();
+  }
+
+  tellPlace(): void {
+    this.onMove(this.flat, this.flat.length / REGION_NUMBERS);
   }
 
   clear(): void {
     this.regions.length = 0;
+    this.flat.fill(0);
   }
 
   belongs(key: number, domain: number): boolean {
@@ -80,6 +103,7 @@ export class AddressTable {
   revoke(key: number): boolean {
     if (this.regions[key >>> 8]?.key !== key) return false;
     this.regions[key >>> 8] = undefined;
+    this.flat.fill(0, REGION_NUMBERS * (key >>> 8), REGION_NUMBERS * ((key >>> 8) + 1));
     return true;
   }
 

@@ -72,6 +72,12 @@ export class CompletionRing {
     this.flags = new Uint8Array(buffer, take(1), n);
   }
 
+  /** Its arrays and numbers, in the order of native/rc-fast.h. */
+  get layout(): readonly (ArrayBufferView | number)[] {
+    const { control, id, byteLength, immediate, qpNum, sourceQp, epoch, status, opcode, flags, mask, depth } = this;
+    return [control, id, byteLength, immediate, qpNum, sourceQp, epoch, status, opcode, flags, mask, depth];
+  }
+
   // ---- producer ----
 
   /** Adds a completion. The answer is one of `Pushed`: `ring` asks to ring the consumer's bell. */

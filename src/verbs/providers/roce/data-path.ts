@@ -4,6 +4,9 @@
  *     packets in (a batch) ──> endpoints        timers that are due ──> endpoints
  *     ready endpoints ──> packets out (a batch), in turns
  *
+ * Usual packets of reliable connections are carried out in C (fast-path.ts); the others, and all other services, by the machines of transport/. The
+ * machine of a connection takes its values from shared memory when it is touched and puts them back when the turn is over.
+ *
  * Nearly always that is the engine's thread (engine.ts). A program that polls without pause runs it in its own thread (inline-engine.ts):
  * then nothing has to be handed from thread to thread.
  */
@@ -22,20 +25,13 @@ import { AddressTable } from './address-memory.js';
 import type { CompletionRing } from './completion-ring.js';
 import { RoceCounters } from './counters.js';
 import type { EngineQueuePair } from './engine-queue-pair.js';
+import { BATCH, FastPath, MESSAGES, Sent, SLOT, WORDS } from './fast-path.js';
 import { Groups } from './groups.js';
 import type { End, EngineData, Notice } from './messages.js';
 import { type Path, Paths } from './paths.js';
 import { countersAsNumbers, SHARE_NUMBERS, SHOW_EVERY_NS, shareOffset } from './status-page.js';
 import { Switchboard } from './switchboard.js';
 
-/** As in native/datagram.h. */
-export const SLOT = 4608;
-export const WORDS = 12;
-const BATCH = 64;
-const MESSAGES = 16;
-const MESSAGE_BYTES = 65536;
-const PACKETS = 1024;
-const FEW_MESSAGES = 2;
 const ICRC_BYTES = 4;
 
 /** Packets that one queue pair sends before it is the next one's turn. */
@@ -57,7 +53,8 @@ const OFFERS = 100;
 export abstract class DataPath {
   readonly data: EngineData;
   readonly counters = new RoceCounters();
-  protected readonly addon: Addon;
+  readonly addon: Addon;
+  readonly fast: FastPath;
   protected readonly board: Switchboard;
   protected readonly paths = new Paths();
   protected readonly bySlot: (EngineQueuePair | undefined)[] = [];
@@ -65,9 +62,9 @@ export abstract class DataPath {
   protected readonly groups: Groups;
   protected readonly table: AddressTable;
   protected timers = new EventQueue<EngineQueuePair>();
-  protected readonly rx = new Uint8Array(MESSAGE_BYTES * MESSAGES);
-  protected readonly rxWords = new Uint32Array(WORDS * PACKETS);
-  protected readonly tx = new Uint8Array(SLOT * BATCH);
+  protected readonly rx: Uint8Array;
+  protected readonly rxWords: Uint32Array;
+  protected readonly tx: Uint8Array;
   protected txCount = 0;
   protected nowNs = 0;
   protected mustRing = false;
@@ -76,15 +73,16 @@ export abstract class DataPath {
   private readyNext: EngineQueuePair[] = [];
   private readyCount = 0;
   private readonly overrunQueues: CompletionRing[] = [];
+  /** Queue pairs whose machines have their values: the first `touchedCount`. */
+  private readonly touched: EngineQueuePair[] = [];
+  private touchedCount = 0;
   private readonly packet = new Packet();
-  private readonly txWords = new Uint32Array(WORDS * BATCH);
-  private readonly rxAddress: number;
+  private readonly txWords: Uint32Array;
   private readonly txAddress: number;
-  private readonly rxWordsAddress: number;
   private readonly txWordsAddress: number;
   private readonly isIpv4: boolean;
   /** Messages to ask for: few while few come, because room for many takes longer to prepare. */
-  private rxRoom = FEW_MESSAGES;
+  private rxRoom = 1;
   /** Which part of the status page is this thread's. */
   private readonly share: number;
   private readonly shown = new Float64Array(SHARE_NUMBERS);
@@ -100,19 +98,25 @@ export abstract class DataPath {
     this.table = new AddressTable(addon, command);
     this.groups = new Groups(addon, data.datagram);
     this.isIpv4 = data.address.length === 4;
-    this.rxAddress = addon.addressOf(this.rx.buffer);
-    this.txAddress = addon.addressOf(this.tx.buffer);
-    this.rxWordsAddress = addon.addressOf(this.rxWords.buffer);
-    this.txWordsAddress = addon.addressOf(this.txWords.buffer);
+    this.fast = new FastPath(addon, this.table.command, data.datagram);
+    this.table.onMove = (regions, count) => this.fast.setRegions(regions, count);
+    this.table.tellPlace();
+    this.rx = this.fast.rx;
+    this.rxWords = this.fast.rxWords;
+    this.tx = this.fast.tx;
+    this.txWords = this.fast.txWords;
+    this.txAddress = addon.addressOf(this.tx);
+    this.txWordsAddress = addon.addressOf(this.txWords);
     this.share = share;
-    this.shownAddress = addon.addressOf(this.shown.buffer);
+    this.shownAddress = addon.addressOf(this.shown);
   }
 
   /** A packet of connection management, in slot `i` of the batch. */
   protected abstract managed(i: number, packet: Packet): void;
 
-  /** Sets `nowNs`. */
-  protected abstract readClock(): void;
+  protected readClock(): void {
+    this.nowNs = now();
+  }
 
   /** Tells the program something. */
   abstract notice(notice: Notice): void;
@@ -121,22 +125,28 @@ export abstract class DataPath {
 
   /** Takes the packets that are there. Returns how many. */
   protected receive(): number {
-    const { command } = this.table;
-    command[0] = this.data.datagram;
-    command[1] = this.rxAddress;
-    command[2] = this.rxWordsAddress;
-    command[3] = this.rxRoom;
-    this.addon.datagramReceive();
+    const first = this.fast.receive(this.rxRoom);
     this.counters.systemCalls++;
-    const count = command[4];
-    if (count > 0) this.readClock();
-    if (count >= this.rxRoom) this.rxRoom = MESSAGES;
-    else if (count < FEW_MESSAGES) this.rxRoom = FEW_MESSAGES;
-    for (let i = 0; i < count; i++) this.arrived(i);
+    const count = this.fast.packets;
+    this.rxRoom = count === 0 ? 1 : Math.min(MESSAGES, 2 * this.rxRoom);
+    if (count > 0) this.carryOut(first);
     return count;
   }
 
-  protected arrived(i: number): void {
+  /** Deals with a batch whose packets before `first` C has carried out. */
+  protected carryOut(first: number): void {
+    const { fast } = this;
+    const count = fast.packets;
+    this.nowNs = fast.nowNs;
+    for (let i = first; i < count; i = fast.continue(i + 1)) this.arrived(i);
+    for (let k = 0; k < fast.readyCount; k++) {
+      const qp = this.bySlot[fast.ready(k)];
+      if (qp !== undefined) this.markReady(qp);
+    }
+    if (fast.takeRing()) this.mustRing = true;
+  }
+
+  private arrived(i: number): void {
     const { counters, packet: p, rx, rxWords } = this;
     const w = i * WORDS;
     const at = rxWords[w + 8];
@@ -202,6 +212,7 @@ export abstract class DataPath {
       if (path === undefined) return;
       source = path.index;
     }
+    this.touch(qp);
     if (rxWords[w + 3] === CONGESTED && endpoint instanceof RcEndpoint) endpoint.marked(this.nowNs);
     endpoint.receive(packet, rx, this.nowNs, source);
     this.markReady(qp);
@@ -254,14 +265,30 @@ export abstract class DataPath {
 
   /** The queue pair may have something to send. */
   markReady(qp: EngineQueuePair): void {
-    this.touch(qp);
     if (qp.isReady) return;
     qp.isReady = true;
     this.ready[this.readyCount++] = qp;
   }
 
-  /** A queue pair is going to change. */
-  protected touch(_qp: EngineQueuePair): void {}
+  /** The machine of a queue pair is going to be used. */
+  touch(qp: EngineQueuePair): void {
+    if (qp.isTouched) return;
+    qp.isTouched = true;
+    qp.takeState();
+    this.touched[this.touchedCount++] = qp;
+  }
+
+  /** The turn is over: machines put their values back. */
+  protected finish(): void {
+    if (this.overrunQueues.length > 0) this.stopOverrun();
+    for (let i = 0; i < this.touchedCount; i++) {
+      this.touched[i].isTouched = false;
+      this.touched[i].putState();
+    }
+    this.touchedCount = 0;
+    this.show();
+    this.ringNow();
+  }
 
   protected clearReady(): void {
     this.readyCount = 0;
@@ -279,7 +306,6 @@ export abstract class DataPath {
     this.readyCount = 0;
     for (let i = 0; i < count; i++) {
       const qp = turn[i];
-      this.touch(qp);
       if (this.serveTurn(qp)) this.ready[this.readyCount++] = qp;
       else qp.isReady = false;
       this.setTimer(qp);
@@ -291,7 +317,16 @@ export abstract class DataPath {
 
   /** Lets a queue pair send. True when it may have more. */
   private serveTurn(qp: EngineQueuePair): boolean {
-    const { tx } = this;
+    const { tx, fast } = this;
+    if (qp.fast !== undefined && !qp.isTouched) {
+      if (this.txCount === BATCH) this.flush();
+      const sent = fast.send(qp.fast, TURN, this.txCount);
+      this.txCount = fast.batched;
+      this.nowNs = fast.nowNs;
+      if (sent !== Sent.unknown) return sent === Sent.some;
+    }
+    if (qp.endpoint === undefined) return false;
+    this.touch(qp);
     for (let n = 0; n < TURN; n++) {
       if (qp.endpoint === undefined) return false;
       if (this.txCount === BATCH) this.flush();
@@ -353,14 +388,21 @@ export abstract class DataPath {
 
   protected showNow(): void {
     this.showAtNs = this.nowNs + SHOW_EVERY_NS;
+    this.fast.count(this.counters);
     countersAsNumbers(this.counters, this.shown);
     this.table.copy(this.data.statusPage + shareOffset(this.share), this.shownAddress, 8 * SHARE_NUMBERS);
+  }
+
+  /** A copy of the counters. */
+  counted(): RoceCounters {
+    this.fast.count(this.counters);
+    return { ...this.counters };
   }
 
   // ---- timers ----
 
   protected setTimer(qp: EngineQueuePair): void {
-    const deadline = qp.endpoint?.deadline ?? Number.POSITIVE_INFINITY;
+    const { deadline } = qp;
     if (deadline >= qp.timerAt) return;
     qp.timerAt = deadline;
     this.timers.push(deadline, qp);
@@ -374,8 +416,10 @@ export abstract class DataPath {
       const qp = timers.pop();
       if (time !== qp.timerAt) continue;
       qp.timerAt = Number.POSITIVE_INFINITY;
-      if (qp.endpoint === undefined) continue;
-      if (qp.endpoint.deadline <= nowNs) qp.endpoint.tick(nowNs);
+      if (qp.deadline <= nowNs && qp.endpoint !== undefined) {
+        this.touch(qp);
+        qp.endpoint.tick(nowNs);
+      }
       this.markReady(qp);
       did = true;
     }
@@ -403,8 +447,7 @@ export abstract class DataPath {
     this.overrunQueues.push(cq);
   }
 
-  protected stopOverrun(): void {
-    if (this.overrunQueues.length === 0) return;
+  private stopOverrun(): void {
     for (let cq = this.overrunQueues.pop(); cq; cq = this.overrunQueues.pop()) {
       const words = `a completion queue of ${cq.depth} entries overran: poll more often or make it deeper`;
       this.notice({ kind: 'event', type: 'CQ_ERR', words });
@@ -443,7 +486,10 @@ export abstract class DataPath {
   }
 }
 
+/** From the clock that `performance` has in this thread to the monotonic one, which all threads share, milliseconds. */
+const OFFSET_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+
 /** Nanoseconds of the monotonic clock. */
 export function now(): number {
-  return Math.floor(performance.now() * 1e6);
+  return Math.floor((performance.now() + OFFSET_MS) * 1e6);
 }

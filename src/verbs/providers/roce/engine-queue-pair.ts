@@ -18,14 +18,22 @@ import { RcEndpoint } from '../../transport/rc-endpoint.js';
 import type { RcSettings } from '../../transport/rc-settings.js';
 import { type ReceiveQueue, ReceiveWork } from '../../transport/receive-queue.js';
 import { StateCopy } from '../../transport/state-copy.js';
+import { ACK_TIMEOUT_NS } from '../../transport/timing.js';
 import { UcEndpoint } from '../../transport/uc-endpoint.js';
 import { UdEndpoint } from '../../transport/ud-endpoint.js';
 import { type CompletionRing, Pushed } from './completion-ring.js';
 import type { DataPath } from './data-path.js';
+import { FastQueuePair } from './fast-path.js';
 import type { QueuePairRecord } from './messages.js';
 import type { Path } from './paths.js';
 import { QueuePairMemory } from './queue-pair-memory.js';
 import type { SharedReceiveMemory } from './shared-receive-memory.js';
+
+/** VERBENA_ROCE_FAST=0 in the environment: every packet goes through the machines of transport/, for tests. */
+const FAST = process.env['VERBENA_ROCE_FAST'] !== '0';
+
+/** Where native/rc-fast.h has the deadline. */
+const DEADLINE = 5;
 
 /** An endpoint that sends: all but the DC target. */
 interface Sender extends TransportEndpoint {
@@ -43,8 +51,10 @@ export class EngineQueuePair implements TransportHost {
   peer: Path | undefined;
   /** Is among those that may have something to send. */
   isReady = false;
-  /** Has changed in this turn: used where its state is shared after every turn. */
+  /** Its machine has its values in this turn; else they are in shared memory. */
   isTouched = false;
+  /** How C knows it, where C carries usual packets out. */
+  fast: FastQueuePair | undefined;
   /** When its entry among the timers falls due. */
   timerAt = Number.POSITIVE_INFINITY;
   private readonly engine: DataPath;
@@ -97,7 +107,23 @@ export class EngineQueuePair implements TransportHost {
     }
   }
 
-  modify(from: QpState, to: QpState, attributes: QpAttributes, changed: QpAttributes, peer: Path | undefined): void {
+  /** When a timer of its endpoint falls due. */
+  get deadline(): number {
+    if (this.endpoint === undefined) return Number.POSITIVE_INFINITY;
+    return this.copy === undefined || this.isTouched ? this.endpoint.deadline : this.copy.words[DEADLINE];
+  }
+
+  /** @param state where the values of a reliable connection are from now on, when that changes. */
+  modify(
+    from: QpState,
+    to: QpState,
+    attributes: QpAttributes,
+    changed: QpAttributes,
+    peer: Path | undefined,
+    state: SharedArrayBuffer | undefined,
+  ): void {
+    this.engine.touch(this);
+    if (state) this.shareState(state);
     if (to === 'RESET') this.reset();
     else if (to === 'RTR') this.makeEndpoint(attributes, peer);
     else if (to === 'RTS') this.makeReady(from, attributes);
@@ -105,12 +131,13 @@ export class EngineQueuePair implements TransportHost {
     else if (to === 'ERR') this.stop(false);
     if (this.settings) this.applyAttributes(attributes);
     if (to === 'SQD' && from === 'SQD' && peer) this.peer = peer;
+    this.describe();
     this.engine.markReady(this);
   }
 
-  // ---- moving to another thread ----
+  // ---- state in shared memory ----
 
-  /** Whether `saveState` and `loadState` can move it. */
+  /** Whether another thread, or C, can take it over. */
   get isLendable(): boolean {
     return this.record.type === 'RC';
   }
@@ -118,20 +145,39 @@ export class EngineQueuePair implements TransportHost {
   /** Where the state is put down, and where it is found. */
   shareState(buffer: SharedArrayBuffer): void {
     this.copy = new StateCopy(buffer);
+    if (this.isTouched) this.copy.own();
   }
 
-  saveState(): void {
-    if (this.copy) this.copyState(this.copy.start(false));
+  /** Brings its machine up to date. */
+  takeState(): void {
+    if (this.copy?.own() && this.endpoint) this.copyState(this.copy);
   }
 
-  loadState(): void {
-    if (this.copy) this.copyState(this.copy.start(true));
+  putState(): void {
+    if (this.copy && this.endpoint) this.copyState(this.copy.disown());
   }
 
   private copyState(s: StateCopy): void {
+    (this.endpoint as RcEndpoint).copyState(s);
     this.epoch = s.number(this.epoch);
     this.wantsDrained = s.flag(this.wantsDrained);
-    (this.endpoint as RcEndpoint).copyState(s);
+  }
+
+  /** Tells C what there is now. */
+  describe(): void {
+    const { engine, record, memory, settings, copy, peer } = this;
+    if (this.fast !== undefined) engine.fast.remove(this.fast);
+    this.fast = undefined;
+    if (!FAST || copy === undefined || peer === undefined || settings === undefined || this.endpoint === undefined) return;
+    const { destQp, mtu, access, timeout, retryCount, rnrRetry, partitionKey = 0xffff } = settings;
+    const numbers = [record.slot, record.qpNum, destQp, this.epoch, record.domain, mtu, access];
+    const retries = [ACK_TIMEOUT_NS[timeout], retryCount, rnrRetry, partitionKey, peer.end.port];
+    const receives = this.srq ? new Array(memory.receiveQueue.layout.length).fill(0) : memory.receiveQueue.layout;
+    this.fast = new FastQueuePair(engine.addon, record.qpNum, [
+      ...[copy.words, ...numbers, ...retries, ...peer.wide],
+      ...[...memory.sendQueue.layout, ...receives, ...this.sendCq.layout, ...this.recvCq.layout],
+    ]);
+    engine.fast.add(this.fast);
   }
 
   private reset(): void {
@@ -225,13 +271,17 @@ export class EngineQueuePair implements TransportHost {
 
   /** The program has posted something. */
   rung(): void {
-    if (this.isFailed) this.flushQueues();
+    if (this.isFailed) {
+      this.engine.touch(this);
+      this.flushQueues();
+    }
     this.engine.markReady(this);
   }
 
   /** To the error state, because the program said so or a completion queue overran. */
   stop(tells = true): void {
     if (this.isFailed) return;
+    this.engine.touch(this);
     this.endpoint?.flush();
     this.enterError(tells);
   }
@@ -259,6 +309,7 @@ export class EngineQueuePair implements TransportHost {
   close(): void {
     if (this.endpoint instanceof DcTarget) this.endpoint.flush();
     this.endpoint = undefined;
+    this.describe();
     this.memory.isFailed = true;
   }
 

@@ -22,9 +22,10 @@ import type { CmRep, CmReq } from '../../transport/cm-messages.js';
 import { EventQueue } from '../../transport/event-queue.js';
 import type { Packet } from '../../transport/packet.js';
 import { CompletionRing } from './completion-ring.js';
-import { DataPath, now, SLOT, WORDS } from './data-path.js';
+import { DataPath, now } from './data-path.js';
 import { EngineQueuePair } from './engine-queue-pair.js';
-import type { Answer, Command, EngineData, Lending, Notice } from './messages.js';
+import { SLOT, WORDS } from './fast-path.js';
+import type { Answer, Command, EngineData, Notice } from './messages.js';
 import { SharedReceiveMemory } from './shared-receive-memory.js';
 import { Share } from './status-page.js';
 
@@ -74,9 +75,7 @@ export class Engine extends DataPath implements CmHost {
       if (this.agent.size > 0 && this.agent.deadline <= this.nowNs) this.tickAgent();
       if (this.isAgentReady) this.transmitAgent();
       if (this.transmit()) isBusy = true;
-      this.stopOverrun();
-      this.show();
-      this.ringNow();
+      this.finish();
       if (isBusy) {
         if (idleSince !== 0) this.spinNs = Math.min(this.data.spinUs * 1000, this.spinNs * 2 + 1000);
         idleSince = 0;
@@ -88,10 +87,6 @@ export class Engine extends DataPath implements CmHost {
         idleSince = 0;
       }
     }
-  }
-
-  protected readClock(): void {
-    this.nowNs = now();
   }
 
   private sleep(): void {
@@ -114,24 +109,19 @@ export class Engine extends DataPath implements CmHost {
   // ---- lending the data path ----
 
   /** Hands the state of all connections to the program's thread, unless something here needs this one: then the answer is undefined. */
-  private lend(buffers: readonly (SharedArrayBuffer | undefined)[]): Lending | undefined {
-    const slots: number[] = [];
+  private lend(): number[] | undefined {
     const lent: EngineQueuePair[] = [];
     if (this.agent.deadline !== Number.POSITIVE_INFINITY || this.isAgentReady) return undefined;
     for (const qp of this.bySlot) {
       if (qp === undefined) continue;
-      const buffer = buffers[qp.record.slot];
-      if (!qp.isLendable || buffer === undefined) return undefined;
-      if (qp.endpoint === undefined) continue;
-      qp.shareState(buffer);
-      slots.push(qp.record.slot);
-      lent.push(qp);
+      if (!qp.isLendable) return undefined;
+      if (qp.endpoint !== undefined) lent.push(qp);
     }
     this.flush();
-    for (const qp of lent) qp.saveState();
+    this.finish();
     this.lent = lent;
     this.board.lend();
-    return { slots, nowNs: now() };
+    return lent.map((qp) => qp.record.slot);
   }
 
   /** The program runs the data path: looks now and then whether it still does, and returns when this thread has to. */
@@ -148,7 +138,6 @@ export class Engine extends DataPath implements CmHost {
     this.lent = undefined;
     this.timers = new EventQueue();
     for (const qp of lent) {
-      qp.loadState();
       qp.timerAt = Number.POSITIVE_INFINITY;
       this.markReady(qp);
     }
@@ -232,7 +221,7 @@ export class Engine extends DataPath implements CmHost {
         return undefined;
       }
       case 'modify':
-        this.bySlot[c.slot]?.modify(c.from, c.to, c.attributes, c.changed, c.peer && this.pathTo(c.peer));
+        this.bySlot[c.slot]?.modify(c.from, c.to, c.attributes, c.changed, c.peer && this.pathTo(c.peer), c.state);
         return undefined;
       case 'stop':
         this.bySlot[c.slot]?.stop();
@@ -249,18 +238,15 @@ export class Engine extends DataPath implements CmHost {
       case 'path':
         return this.pathTo(c.end).index;
       case 'lend':
-        return this.lend(c.buffers);
+        return this.lend();
       case 'packet':
-        this.rx.set(c.bytes);
-        this.rxWords.set(c.words);
-        this.rxWords[8] = 0;
-        this.arrived(0);
+        this.carryOut(this.fast.inject(c.bytes, c.words, this.nowNs));
         return undefined;
       case 'counters':
-        return { ...this.counters };
+        return this.counted();
       case 'close':
         this.close();
-        return { ...this.counters };
+        return this.counted();
       default:
         return this.manage(c);
     }

@@ -14,17 +14,18 @@ import type { QpAttributes } from '../../qp-state.js';
 import { EventQueue } from '../../transport/event-queue.js';
 import type { RegionRecord } from './address-memory.js';
 import type { CompletionRing } from './completion-ring.js';
-import { DataPath, now, WORDS } from './data-path.js';
+import { DataPath } from './data-path.js';
 import { EngineQueuePair } from './engine-queue-pair.js';
-import type { End, EngineData, Lending, Notice, QueuePairRecord } from './messages.js';
+import { WORDS } from './fast-path.js';
+import type { End, EngineData, Notice, QueuePairRecord } from './messages.js';
 import type { SharedReceiveMemory } from './shared-receive-memory.js';
 import { Share } from './status-page.js';
 
 /** Packets of a turn that are answered at the next one. */
 const FEW = 2;
 
-/** Timers are looked at after so many polls that found nothing: reading the clock takes as long as half a poll. */
-const POLLS_PER_LOOK = 16;
+/** Timers are looked at after so many polls: reading the clock takes as long as half a poll. */
+const POLLS_PER_LOOK = 32;
 
 /** What a device has: the engine works on the same. */
 export interface DeviceObjects {
@@ -39,7 +40,7 @@ export interface BorrowedQueuePair {
   readonly sendCq: CompletionRing;
   readonly recvCq: CompletionRing;
   readonly srq: SharedReceiveMemory | undefined;
-  readonly state: SharedArrayBuffer;
+  readonly state: SharedArrayBuffer | undefined;
 }
 
 export class InlineEngine extends DataPath {
@@ -47,13 +48,8 @@ export class InlineEngine extends DataPath {
   readonly news: Notice[] = [];
   /** Packets that only the engine can deal with. */
   readonly foreign: { bytes: Uint8Array; words: Uint32Array }[] = [];
-  /** Queue pairs that changed in this turn: the first `touchedCount`. */
-  private readonly touched: EngineQueuePair[] = [];
-  private touchedCount = 0;
-  /** Polls in a row that found no packet. */
-  private idlePolls = 0;
-  /** From this thread's clock to the engine's. */
-  private offsetNs = 0;
+  /** Polls since timers were looked at. */
+  private polls = 0;
 
   constructor(data: EngineData, door: Door) {
     super(data, door.addon, door.command.buffer as ArrayBuffer, Share.program);
@@ -61,24 +57,23 @@ export class InlineEngine extends DataPath {
   }
 
   /** Takes over from the engine, with views of its own on everything that the two share. */
-  borrow(objects: DeviceObjects, lending: Lending): void {
-    this.touchedCount = 0;
+  borrow(objects: DeviceObjects, connected: readonly number[]): void {
     this.bySlot.length = 0;
     this.byNumber.clear();
     this.table.clear();
     this.clearReady();
+    this.fast.clear();
     this.timers = new EventQueue();
-    this.offsetNs = lending.nowNs - now();
     for (const region of objects.regions) this.table.register(region);
-    const connected = new Set(lending.slots);
+    const slots = new Set(connected);
     for (const { record, attributes, peer, sendCq, recvCq, srq, state } of objects.queuePairs) {
       const qp = new EngineQueuePair(this, record, this.table.view(record.domain), sendCq, recvCq, srq);
       this.bySlot[record.slot] = qp;
       this.byNumber.set(record.qpNum, qp);
-      if (!connected.has(record.slot)) continue;
-      qp.makeEndpoint(attributes, peer && this.pathTo(peer));
+      if (!slots.has(record.slot) || state === undefined) continue;
       qp.shareState(state);
-      qp.loadState();
+      qp.makeEndpoint(attributes, peer && this.pathTo(peer));
+      qp.describe();
       this.markReady(qp);
     }
   }
@@ -88,44 +83,21 @@ export class InlineEngine extends DataPath {
     if (this.hasReady) this.transmit();
     const packets = this.receive();
     if (packets > FEW) this.transmit();
-    if (packets === 0 && ++this.idlePolls >= POLLS_PER_LOOK) this.lookAtTimers();
-    if (this.touchedCount > 0) this.finish();
+    if (++this.polls >= POLLS_PER_LOOK) this.lookAtTimers();
+    this.finish();
   }
 
   private lookAtTimers(): void {
-    this.idlePolls = 0;
+    this.polls = 0;
     this.readClock();
     this.tick();
   }
 
-  protected readClock(): void {
-    this.nowNs = now() + this.offsetNs;
-  }
-
   /** The program has posted to the queue pair of a slot. */
   rung(slot: number): void {
-    this.readClock();
     this.bySlot[slot]?.rung();
     this.transmit();
     this.finish();
-  }
-
-  private finish(): void {
-    const { touched } = this;
-    this.stopOverrun();
-    this.show();
-    this.ringNow();
-    for (let i = 0; i < this.touchedCount; i++) {
-      touched[i].isTouched = false;
-      touched[i].saveState();
-    }
-    this.touchedCount = 0;
-  }
-
-  protected override touch(qp: EngineQueuePair): void {
-    if (qp.isTouched) return;
-    qp.isTouched = true;
-    this.touched[this.touchedCount++] = qp;
   }
 
   notice(notice: Notice): void {

@@ -8,9 +8,10 @@
  * A lease that did not last makes the next one dearer, so that a program that polls in bursts is not handed to and fro.
  */
 
+import type { RoceCounters } from './counters.js';
 import type { RoceDevice } from './device.js';
 import { InlineEngine } from './inline-engine.js';
-import type { EngineData, Lending } from './messages.js';
+import type { EngineData } from './messages.js';
 import type { Switchboard } from './switchboard.js';
 
 const POLLS = 256;
@@ -40,8 +41,8 @@ export class Lease {
   }
 
   /** What the program's thread has counted. */
-  get counters(): Readonly<Record<string, number>> | undefined {
-    return this.engine && { ...this.engine.counters };
+  get counters(): RoceCounters | undefined {
+    return this.engine?.counted();
   }
 
   /** The program has polled and found nothing. True when something may have come by that. */
@@ -96,15 +97,13 @@ export class Lease {
       this.unfitVersion = this.device.version;
       return;
     }
-    const buffers: (SharedArrayBuffer | undefined)[] = [];
-    for (const { record, state } of objects.queuePairs) buffers[record.slot] = state;
-    const lending = this.device.call({ kind: 'lend', buffers }) as Lending | undefined;
-    if (lending === undefined) {
+    const connected = this.device.call({ kind: 'lend' }) as number[] | undefined;
+    if (connected === undefined) {
       this.wanted = Math.min(MOST_POLLS, this.wanted * 2);
       return;
     }
     this.engine ??= new InlineEngine(this.data, this.device.door);
-    this.engine.borrow(objects, lending);
+    this.engine.borrow(objects, connected);
     this.isHeld = true;
     this.since = at;
   }

@@ -42,7 +42,16 @@ export type Command =
   | { kind: 'closeSrq'; srq: number }
   | { kind: 'createQp'; record: QueuePairRecord }
   | { kind: 'closeQp'; slot: number }
-  | { kind: 'modify'; slot: number; from: QpState; to: QpState; attributes: QpAttributes; changed: QpAttributes; peer?: End }
+  | {
+      kind: 'modify';
+      slot: number;
+      from: QpState;
+      to: QpState;
+      attributes: QpAttributes;
+      changed: QpAttributes;
+      peer?: End;
+      state?: SharedArrayBuffer;
+    }
   | { kind: 'stop'; slot: number }
   /** A queue pair joins a multicast group, or leaves it. */
   | { kind: 'join' | 'leave'; slot: number; group: End }
@@ -50,8 +59,8 @@ export type Command =
   | { kind: 'revoke'; key: number }
   /** Answers with the number that requests use as their destination. */
   | { kind: 'path'; end: End }
-  /** Lends the data path to the program: one buffer for the state of each queue pair, by slot. Answers with a `Lending`, or undefined. */
-  | { kind: 'lend'; buffers: readonly (SharedArrayBuffer | undefined)[] }
+  /** Lends the data path to the program. Answers with the slots of the queue pairs that are connected, or undefined. */
+  | { kind: 'lend' }
   /** A packet that arrived while the data path was lent, and its descriptor. */
   | { kind: 'packet'; bytes: Uint8Array; words: Uint32Array }
   | { kind: 'counters' }
@@ -63,14 +72,6 @@ export type Command =
   | { kind: 'reject'; id: number; privateData: Uint8Array; reason: number }
   | { kind: 'disconnect'; id: number }
   | { kind: 'close' };
-
-/** What the program gets when it borrows the data path. */
-export interface Lending {
-  /** Queue pairs that are connected. */
-  readonly slots: readonly number[];
-  /** The engine's clock: deadlines are in its terms. */
-  readonly nowNs: number;
-}
 
 export type Answer = { value: unknown } | { error: string };
 

@@ -18,6 +18,11 @@ export class Path {
     this.words = new Uint32Array(bytes.buffer);
   }
 
+  /** The address as two numbers of 64 bits. */
+  get wide(): bigint[] {
+    return [...new BigUint64Array(this.words.buffer)];
+  }
+
   /** Whether a packet with this descriptor came from the address, whatever its port. */
   matches(descriptors: Uint32Array, at: number): boolean {
     const { words } = this;

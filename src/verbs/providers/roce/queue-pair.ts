@@ -24,8 +24,6 @@ import type { RoceSharedReceiveQueue } from './shared-receive-queue.js';
 
 /** READs and atomics that a responder remembers when nothing else is said. */
 const DEFAULT_DEPTH = 16;
-/** Elements of a list at most. */
-const MAX_SGE = 64;
 
 const FLUSHED = statusName(STATUS.WR_FLUSH_ERR);
 
@@ -37,7 +35,8 @@ export class RoceQueuePair extends QueuedQueuePair {
   firstFailure: Cause | undefined;
   private readonly slot: number;
   private readonly record: QueuePairRecord;
-  private state64: SharedArrayBuffer | undefined;
+  /** The values of a reliable connection (transport/state-copy.ts). */
+  private values: SharedArrayBuffer | undefined;
   private readonly roceSrq: RoceSharedReceiveQueue | undefined;
   private readonly memory: QueuePairMemory;
   protected readonly sendQueue: SendQueue;
@@ -94,9 +93,7 @@ export class RoceQueuePair extends QueuedQueuePair {
 
   /** What the program's thread needs to run the transport of this queue pair itself. */
   borrowed(): BorrowedQueuePair {
-    const { av, maxDestRdAtomic = DEFAULT_DEPTH } = this.attributes;
-    const bytes = 8 * (2 + RcEndpoint.stateWords(MAX_SGE, maxDestRdAtomic));
-    if (this.state64 === undefined || this.state64.byteLength < bytes) this.state64 = new SharedArrayBuffer(bytes);
+    const { av } = this.attributes;
     const [sendCq, recvCq] = this.cqs;
     return {
       record: this.record,
@@ -105,8 +102,17 @@ export class RoceQueuePair extends QueuedQueuePair {
       sendCq: sendCq.ring,
       recvCq: recvCq.ring,
       srq: this.roceSrq?.memory,
-      state: this.state64,
+      state: this.values,
     };
+  }
+
+  /** A place for the values, when there is none yet or it has become too small. */
+  private newValues({ maxDestRdAtomic = DEFAULT_DEPTH }: QpAttributes): SharedArrayBuffer | undefined {
+    const { maxSge } = this.roceSrq?.memory.queue ?? this.memory.receiveQueue;
+    const bytes = 8 * (2 + RcEndpoint.stateWords(maxSge, maxDestRdAtomic));
+    if (this.type !== 'RC' || (this.values && this.values.byteLength >= bytes)) return undefined;
+    this.values = new SharedArrayBuffer(bytes);
+    return this.values;
   }
 
   address(): QpAddress {
@@ -158,7 +164,8 @@ export class RoceQueuePair extends QueuedQueuePair {
       );
     }
     const peer = attributes.av && { peer: endOf(attributes.av) };
-    this.device.call({ kind: 'modify', slot: this.slot, from, to, attributes, changed, ...peer });
+    const state = this.newValues(attributes);
+    this.device.call({ kind: 'modify', slot: this.slot, from, to, attributes, changed, ...peer, ...(state && { state }) });
     if (to !== 'RESET') return;
     this.epoch++;
     this.firstFailure = undefined;
