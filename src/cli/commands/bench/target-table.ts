@@ -4,7 +4,7 @@ import type { Style } from '../../style.js';
 import { boxTable, type Column } from '../../table.js';
 import { type MeasureOptions, measure } from './measure.js';
 import { type BenchDocument, formatRatio, formatValue, type ResultEntry } from './report.js';
-import { TARGETS, type Target, type TargetRow } from './targets.js';
+import { type Target, type TargetRow, targetsOf } from './targets.js';
 
 export interface TargetResult {
   readonly what: string;
@@ -55,7 +55,7 @@ const OUT_OF_TIME = 'out of time: the machine is busy';
 export async function measureTargets(
   options: MeasureOptions,
   onRow: (document: TargetDocument) => void = () => {},
-  table: readonly TargetRow[] = TARGETS,
+  table: readonly TargetRow[] = targetsOf(options.provider),
 ): Promise<TargetDocument> {
   const rows: TargetResult[] = [];
   const results: ResultEntry[] = [];

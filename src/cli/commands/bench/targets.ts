@@ -1,4 +1,4 @@
-/** The table of targets: what Verbena promises on shared memory, against whom, and how much. */
+/** The tables of targets: what Verbena promises on shared memory and on RoCE, against whom, and how much. */
 
 import type { BenchCase } from './case.js';
 
@@ -19,7 +19,7 @@ export interface TargetRow {
 const base: BenchCase = { op: 'send', metric: 'latency', size: 8, mode: 'poll', memory: 'arena' };
 const MIB = 1 << 20;
 
-export const TARGETS: readonly TargetRow[] = [
+const SHM: readonly TargetRow[] = [
   { what: 'WRITE 8 B latency', bench: { ...base, op: 'write' }, targets: [{ peer: 'ucx', must: 0.9, aim: 1.05 }] },
   {
     what: 'SEND/RECV 8 B latency',
@@ -53,3 +53,28 @@ export const TARGETS: readonly TargetRow[] = [
     targets: [{ peer: 'unix', must: 1, aim: 2 }],
   },
 ];
+
+/** A must of 0: the ratio is told, nothing is promised. */
+const ROCE: readonly TargetRow[] = [
+  {
+    what: 'WRITE 8 B latency',
+    bench: { ...base, op: 'write' },
+    targets: [
+      { peer: 'udp', must: 0.5, aim: 0.77 },
+      { peer: 'ucx-tcp', must: 0, aim: 1 },
+    ],
+  },
+  {
+    what: 'WRITE 1 MiB bandwidth',
+    bench: { ...base, op: 'write', metric: 'bandwidth', size: MIB },
+    targets: [
+      { peer: 'iperf3', must: 0.5, aim: 0.8 },
+      { peer: 'ucx-tcp', must: 0, aim: 1 },
+    ],
+  },
+];
+
+/** The table of a provider, as `openDevice` takes it: RoCE has its own. */
+export function targetsOf(provider: string): readonly TargetRow[] {
+  return provider.split(':')[0] === 'roce' ? ROCE : SHM;
+}

@@ -96,6 +96,7 @@ The figures mean something only on a machine that does nothing else.`.replace(/(
     { line: 'verbena bench verbs --provider sim', note: 'Packets and events per second of the simulated fabric.' },
     { line: 'verbena bench verbs --metric footprint', note: 'Bytes of shared memory per peer at 1,000 peers.' },
     { line: 'verbena bench verbs --all', note: 'The table of the README: must, aim, measured.' },
+    { line: 'verbena bench verbs --provider roce --all', note: 'The same for RoCEv2: beside bare UDP, iperf3 and UCX over TCP.' },
   ],
   async run({ options, signal: interrupted, style, progress }): Promise<Outcome> {
     const signal = AbortSignal.any([interrupted, AbortSignal.timeout(LIMIT_MS)]);
