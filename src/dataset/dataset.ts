@@ -381,12 +381,12 @@ export class Dataset<T> {
     return saveText(this.#engine, this.#node, folder, '.csv', () => csvFormat(options));
   }
 
-  /** One Arrow IPC file per partition. */
+  /** One Arrow IPC file per partition, which must fit in memory. */
   saveAsArrow(folder: string): Promise<void> {
     return saveArrowRows(this.#engine, this.#node, folder);
   }
 
-  /** One Parquet file per partition, by DuckDB. @throws DATASET_MISSING where @duckdb/node-api is not installed. */
+  /** One Parquet file per partition, which must fit in memory, by DuckDB. @throws DATASET_MISSING where @duckdb/node-api is not installed. */
   saveAsParquet(folder: string): Promise<void> {
     return saveParquetRows(this.#engine, this.#node, folder);
   }

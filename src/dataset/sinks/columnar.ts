@@ -1,6 +1,6 @@
 /** Arrow and Parquet as output: one file per partition. */
 
-import { makeVector, Table, tableToIPC, vectorFromArray } from 'apache-arrow';
+import { makeVector, RecordBatchFileWriter, Table, tableToIPC, vectorFromArray } from 'apache-arrow';
 import type { ColumnBatch } from '../columns/batch.js';
 import type { Engine } from '../engine.js';
 import { systemError } from '../errors.js';
@@ -71,8 +71,8 @@ function saveTables(
   });
 }
 
-function saveArrow(engine: Engine, node: PlanNode, folder: string, gather: Gather): Promise<void> {
-  return saveTables(engine, node, folder, '.arrow', gather, (table, file) => file.write(tableToIPC(table, 'file')));
+export function saveArrowRows(engine: Engine, node: PlanNode, folder: string): Promise<void> {
+  return saveTables(engine, node, folder, '.arrow', gatherRows, (table, file) => file.write(tableToIPC(table, 'file')));
 }
 
 function saveParquet(engine: Engine, node: PlanNode, folder: string, gather: Gather): Promise<void> {
@@ -88,9 +88,40 @@ function saveParquet(engine: Engine, node: PlanNode, folder: string, gather: Gat
   });
 }
 
-export const saveArrowColumns = (engine: Engine, node: PlanNode, folder: string) =>
-  saveArrow(engine, node, folder, gatherColumns);
-export const saveArrowRows = (engine: Engine, node: PlanNode, folder: string) => saveArrow(engine, node, folder, gatherRows);
+/** Batch by batch: a partition may be larger than memory. */
+export function saveArrowColumns(engine: Engine, node: PlanNode, folder: string): Promise<void> {
+  return saveParts(engine, node, folder, '.arrow', async (batches, path, task) => {
+    const file = new OutputFile(path);
+    const writer = new RecordBatchFileWriter();
+    const written = (async () => {
+      for await (const bytes of writer) file.write(bytes);
+    })();
+    let failure: unknown;
+    written.catch((error) => {
+      failure = error;
+    });
+    try {
+      let rows = 0;
+      for await (const batch of batches) {
+        if (failure) throw failure;
+        if (batch.length === 0) continue;
+        for (const one of tableOfColumns([batch as ColumnBatch])?.batches ?? []) writer.write(one);
+        rows += batch.length;
+        await task.breathe();
+      }
+      writer.finish();
+      await written;
+      if (rows > 0) file.commit(task);
+    } catch (error) {
+      writer.abort(error);
+      await written.catch(() => {});
+      throw error;
+    } finally {
+      file.close();
+    }
+  });
+}
+
 export const saveParquetColumns = (engine: Engine, node: PlanNode, folder: string) =>
   saveParquet(engine, node, folder, gatherColumns);
 export const saveParquetRows = (engine: Engine, node: PlanNode, folder: string) => saveParquet(engine, node, folder, gatherRows);

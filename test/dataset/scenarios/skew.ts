@@ -1,6 +1,7 @@
 /** One key has nine tenths of the data, and the bound of the memory is small: partitions that are much larger than the others are streamed or cut, never held. */
 
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { type Session, sum } from '../../../src/dataset/index.js';
 import { errorOf, say } from './say.js';
 
@@ -11,7 +12,7 @@ function keyOf(i: number): number {
   return i % 10 === 0 ? 1000 + i : HOT;
 }
 
-export async function skewScenario(data: Session): Promise<void> {
+export async function skewScenario(data: Session, [folder]: readonly string[]): Promise<void> {
   const spilled = () => data.lastReport?.stages.reduce((total, stage) => total + stage.spilledBytes, 0) ?? 0;
   const n = 50_000;
   const wide = 'x'.repeat(150);
@@ -75,6 +76,10 @@ export async function skewScenario(data: Session): Promise<void> {
     sorted.value.every((one, i) => i === 0 || sorted.key[i - 1] !== sorted.key[i] || sorted.value[i - 1] < one),
     'stable',
   );
+
+  const arrow = join(folder, 'arrow');
+  await set.sortBy('key', { partitions: 2 }).saveAsArrow(arrow);
+  assert.equal(await data.arrow(arrow).sum('value'), (rows * (rows - 1)) / 2, 'a partition is saved batch by batch');
 
   const { peakMemory, memoryLimit } = data.usage;
   assert.ok(peakMemory <= memoryLimit, `${peakMemory} bytes were held under a bound of ${memoryLimit}`);
