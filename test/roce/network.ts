@@ -43,10 +43,22 @@ export class VethNetwork {
           run('ip', '-n', name, 'link', 'set', 'veth0', 'up'),
           run('ip', '-n', name, 'link', 'set', 'lo', 'up'),
         ])
-        .find((reason) => reason !== undefined);
+        .find((reason) => reason !== undefined) ??
+      network.awaitCarrier();
     if (fault === undefined) return network;
     network.remove();
     return fault;
+  }
+
+  /** A cable that was plugged in a moment ago does not carry yet. Returns why it never does, or undefined. */
+  private awaitCarrier(): string | undefined {
+    for (let look = 0; look < 100; look++) {
+      const carries = (name: string) =>
+        spawnSync('ip', ['-n', name, '-o', 'link', 'show', 'veth0'], { encoding: 'utf8' }).stdout.includes('state UP');
+      if (this.names.every(carries)) return undefined;
+      spawnSync('sleep', ['0.05']);
+    }
+    return 'the veth pair does not come up';
   }
 
   /** From now on packets that arrive at either end are lost at random, percent. Returns why not, or undefined. */

@@ -6,7 +6,8 @@
  *              an endpoint that is ready                             <── WELCOME, or REFUSED
  *   address    0 version | 1 'U' | 2 bytes of the process | 10 worker id | 18 process, UCX's address
  * ```
- * UCX notices the death of a peer over a network; its shared memory does not, so peers of this host are watched as processes.
+ * UCX notices the death of a peer over a network, but not a cable that was cut: peers that are silent are asked for a sign of life. Its shared memory notices nothing, so peers of
+ * this host are watched as processes.
  */
 
 import { announce, inquire, type Withdraw } from '../../native/announcement.js';
@@ -22,13 +23,15 @@ import { AddressServer, askAddress } from './address-server.js';
 import { UcxEndpoint } from './endpoint.js';
 import type { UcxFabric } from './fabric.js';
 import { isAlive, isSameHost, processName } from './peer-process.js';
-import { HELLO, REFUSED, WELCOME } from './wire.js';
+import { HELLO, PING, REFUSED, WELCOME } from './wire.js';
 import type { UcxWorker } from './worker.js';
 
 const MARK = 0x55;
 const HEAD_BYTES = 18;
 /** How often peers of this host are looked after, milliseconds. */
 const WATCH_MS = 250;
+/** A peer behind a network is asked for a sign of life so often in the time that it may be silent. */
+const LOOKS = 4;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** What HELLO and WELCOME say. */
@@ -82,6 +85,7 @@ export class UcxConnections implements Connecting {
   readonly #listeners = new Map<string, Listener>();
   #server: Promise<AddressServer> | undefined;
   #watchman: NodeJS.Timeout | undefined;
+  #pinger: NodeJS.Timeout | undefined;
 
   constructor(worker: UcxWorker, fabric: UcxFabric) {
     this.#worker = worker;
@@ -189,6 +193,7 @@ export class UcxConnections implements Connecting {
     }
     this.#ways.set(key, { number, process: isNear ? address.process : '' });
     if (isNear) this.#watchman ??= setInterval(() => this.#lookAfter(), WATCH_MS).unref();
+    else this.#pinger ??= setInterval(() => this.#ask(), (this.#worker.options.keepaliveMs ?? 10_000) / LOOKS).unref();
     return number;
   }
 
@@ -198,9 +203,25 @@ export class UcxConnections implements Connecting {
     }
   }
 
-  /** UCX says that a way broke. */
-  wayFailed(number: number, status: number): void {
-    this.#wayLost(number, this.#fabric.words(status));
+  #ask(): void {
+    this.#worker.poll();
+    for (const { number, process } of [...this.#ways.values()]) {
+      const ends = process === '' ? this.#worker.live.filter(({ way }) => way === number) : [];
+      for (const endpoint of ends) {
+        if (endpoint.heard !== endpoint.heardBefore) endpoint.silentLooks = 0;
+        endpoint.heardBefore = endpoint.heard;
+        if (endpoint.silentLooks++ > LOOKS) {
+          this.wayFailed(number, `nothing was heard for ${this.#worker.options.keepaliveMs ?? 10_000} ms`);
+          break;
+        }
+        endpoint.control(PING);
+      }
+    }
+  }
+
+  /** A way broke. */
+  wayFailed(number: number, words: string): void {
+    this.#wayLost(number, words);
     this.#fabric.addon.disconnect(this.#worker.rings.native.handle, number, 1);
   }
 
@@ -294,6 +315,7 @@ export class UcxConnections implements Connecting {
       if (process === '') addon.disconnect(this.#worker.rings.native.handle, number, 1);
     }
     clearInterval(this.#watchman);
+    clearInterval(this.#pinger);
     void this.#server?.then((server) => server.close());
   }
 }

@@ -19,6 +19,9 @@ export class UcxEndpoint extends Endpoint {
   sent = 0;
   heard = 0;
   early: Map<number, ArrayBuffer> | undefined;
+  /** What was heard when somebody looked last, and how many looks ago that was more than before. */
+  heardBefore = 0;
+  silentLooks = 0;
   /** Sends that wait for the connection, as request handles. */
   readonly pending: (() => void)[] = [];
   /** Puts were begun that nobody has heard the end of at the peer. */

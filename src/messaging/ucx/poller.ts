@@ -69,7 +69,7 @@ export class UcxPoller implements Progress {
             worker.done(e32[word + 2], e32[word + 3], e32, word + 4);
             break;
           case EVENT_FAILED:
-            worker.connections.wayFailed(e32[word + 2], e32[word + 3]);
+            worker.connections.wayFailed(e32[word + 2], worker.fabric.words(e32[word + 3]));
         }
       }
     } finally {

@@ -9,7 +9,7 @@
  * | CREDIT | kind | endpoint there | bytes of the stream that were read | sequence number |
  * | HELLO, REFUSED | kind | - | - ; who it is, as JSON | - |
  * | WELCOME | kind | endpoint there | - ; who it is, as JSON | sequence number |
- * | CLOSE, CLOSED | kind | endpoint there | - | sequence number |
+ * | CLOSE, CLOSED, PING, PONG | kind | endpoint there | - | sequence number |
  *
  * UCX does not promise the order of active messages, MPI's matching needs it: so all of an endpoint are numbered.
  */
@@ -23,6 +23,8 @@ export const REFUSED = 6;
 export const WELCOME = 7;
 export const CLOSE = 8;
 export const CLOSED = 9;
+export const PING = 10;
+export const PONG = 11;
 
 export const STREAM_END: number = 1 << 8;
 

@@ -27,6 +27,8 @@ import {
   CREDIT,
   HELLO,
   MESSAGE,
+  PING,
+  PONG,
   REFUSED,
   STREAM,
   STREAM_END,
@@ -257,6 +259,11 @@ export class UcxWorker extends Worker {
       case CLOSE:
         this.endings.closedByPeer(endpoint);
         break;
+      case PING:
+        endpoint.control(PONG);
+        break;
+      case PONG:
+        break; // it was heard
       case CLOSED:
         for (const wake of endpoint.whenClosed.splice(0)) wake();
         break;
