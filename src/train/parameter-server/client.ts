@@ -136,33 +136,39 @@ export class ParameterClient {
   }
 
   async #begin(): Promise<void> {
-    const { worker, parameters } = this.#options;
-    for (const endpoint of this.#endpoints) await endpoint.ready({ timeoutMs: this.#timeoutMs });
-    const ready = this.#places.map(({ cut, server }) => this.#answer(KIND.ready, cut.index, server));
-    for (const settled of ready) settled.catch(() => undefined);
-    // Everybody introduces itself to every server: any of them may take over a shard later.
-    await Promise.all(
-      this.#places.map(async (place) => {
-        const joined = this.#answer(KIND.joined, place.cut.index, place.server);
-        for (const endpoint of this.#endpoints) await this.#join(endpoint, place.cut.index, false);
-        place.remote = this.#endpoints[place.server].unpack((await joined).data);
-        if (worker !== 0) return;
-        const { from, to } = place.cut;
-        await place.remote.put(0, parameters.subarray(from, to));
-        await this.#endpoints[place.server].flush();
-        const { optimizer } = this.#options;
-        const state = optimizer === undefined ? new Float32Array(0) : this.#stateOf(place.cut, optimizer.state);
-        const words = header(KIND.init, place.cut.index, optimizer?.steps ?? 0);
-        await this.#endpoints[place.server].am(HANDLER.toServer, words, state);
-      }),
-    );
-    await Promise.all(ready);
+    // A server that is dead already is found to be when its shard is asked for.
+    for (const endpoint of this.#endpoints) await endpoint.ready({ timeoutMs: this.#timeoutMs }).catch(passOverLost);
+    await Promise.all(this.#places.map((place) => this.#enter(place)));
     await this.pull();
   }
 
-  #join(endpoint: Endpoint, shard: number, failover: boolean): Promise<void> {
+  async #enter(place: Place): Promise<void> {
+    const { worker, parameters, optimizer } = this.#options;
+    const { cut, server } = place;
+    try {
+      const joined = this.#answer(KIND.joined, cut.index, server);
+      const ready = this.#answer(KIND.ready, cut.index, server);
+      for (const settled of [joined, ready]) settled.catch(() => undefined);
+      // Everybody introduces itself to every server: any of them may take over a shard later.
+      for (const endpoint of this.#endpoints) await this.#join(endpoint, cut.index, false).catch(passOverLost);
+      place.remote = this.#endpoints[server].unpack((await joined).data);
+      if (worker === 0) {
+        await place.remote.put(0, parameters.subarray(cut.from, cut.to));
+        await this.#endpoints[server].flush();
+        const state = optimizer === undefined ? new Float32Array(0) : this.#stateOf(cut, optimizer.state);
+        await this.#endpoints[server].am(HANDLER.toServer, header(KIND.init, cut.index, optimizer?.steps ?? 0), state);
+      }
+      await ready;
+    } catch (error) {
+      // Before the first worker has brought the parameters nobody has them.
+      if (!(error instanceof PeerLost) || worker === 0) throw error;
+      await this.#failOver(place);
+    }
+  }
+
+  async #join(endpoint: Endpoint, shard: number, failover: boolean): Promise<void> {
     const words = header(KIND.join, shard, this.#options.worker, failover ? 1 : 0);
-    return endpoint.am(HANDLER.toServer, words, Buffer.concat([this.#exposed.pack(), this.#pinned.pack()]));
+    await endpoint.am(HANDLER.toServer, words, Buffer.concat([this.#exposed.pack(), this.#pinned.pack()]));
   }
 
   /** Begins a step: its pushes carry `weight` (samples behind the gradient; 0: nothing to add) and the learning rate. */
@@ -385,3 +391,7 @@ export class ParameterClient {
 }
 
 const NOTHING = new Uint8Array(0);
+
+function passOverLost(error: unknown): void {
+  if (!(error instanceof PeerLost)) throw error;
+}

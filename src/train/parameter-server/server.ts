@@ -346,9 +346,7 @@ export class ParameterServer {
       held.shard = undefined;
       return;
     }
-    for (let worker = 0; worker < this.#plan.workers; worker++) {
-      if (this.#members.get(worker) === undefined) shard.drop(worker);
-    }
+    for (const worker of this.#left) shard.drop(worker);
     this.#counters.takenOver++;
     this.#context.free(guarded.memory);
     this.#guarded.delete(index);
