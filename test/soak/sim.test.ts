@@ -18,19 +18,19 @@ test(`${SEEDS} seeds: operations happen once, in order, in place, or end in a co
 });
 
 for (const type of ['UD', 'DC']) {
-  test(`1,024 devices, all-to-all over ${type}: under 60 s and under 2 GB`, () => {
+  test(`1,024 devices, all-to-all over ${type}: under 60 s of a core and under 2 GB`, () => {
     const args = [VERBENA, 'sim', 'scale', '--devices', '1024', '--type', type, '--json'];
     const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 300_000 });
     const result = JSON.parse(stdout || '{}') as {
       messages?: number;
-      seconds: number;
+      cpuSeconds: number;
       peakBytes: number;
       packetsPerSecond: number;
     };
     assert.equal(result.messages, 1024 * 1023, stderr);
     console.log(
-      `${type}: ${result.seconds.toFixed(1)} s, ${result.packetsPerSecond} packets/s, ${(result.peakBytes / 1e9).toFixed(2)} GB`,
+      `${type}: ${result.cpuSeconds.toFixed(1)} s of a core, ${result.packetsPerSecond} packets/s, ${(result.peakBytes / 1e9).toFixed(2)} GB`,
     );
-    assert.ok(result.seconds < 60 && result.peakBytes < 2e9, stdout);
+    assert.ok(result.cpuSeconds < 60 && result.peakBytes < 2e9, stdout);
   });
 }

@@ -22,9 +22,11 @@ test('random operations under random fault plans happen once, in order, in place
     assert.ok(clean > count / 2, `only ${clean} of ${count} runs ended without an error: the plans are too harsh`);
 });
 
-test('a seed gives the same trace every time, and another seed another one', () => {
-  for (const seed of [3, 14, 15]) {
-    assert.equal(playScenario(seed).traceHash, playScenario(seed).traceHash);
-    assert.notEqual(playScenario(seed).traceHash, playScenario(seed + 1).traceHash);
+test('a seed gives the same trace every time and on every machine, and another seed another one', () => {
+  // What x86-64 and arm64 found. A change of what is sent or when changes them.
+  const known = { 3: '80fdf5230dea6d6c', 14: 'c42e7ea5987aea34', 15: 'db00ebdfb4bec071' };
+  for (const [seed, hash] of Object.entries(known)) {
+    for (let i = 0; i < 2; i++) assert.equal(playScenario(Number(seed)).traceHash, hash);
+    assert.notEqual(playScenario(Number(seed) + 1).traceHash, hash);
   }
 });
