@@ -13,7 +13,7 @@ function weightsOf(results: readonly RankResult[]): number[][] {
 describe('adapters', () => {
   for (const name of ['jax', 'tfjs']) {
     it(`${name}: two ranks are one with twice the batch`, async (test) => {
-      const run = (size: number) => runRanks(`../../adapters/scenarios/${name}`, size);
+      const run = (size: number) => runRanks(`../../adapters/scenarios/${name}`, size, { watchdogMs: 180_000 });
       const alone = weightsOf(await run(1));
       const together = weightsOf(await run(2));
       assert.ok(alone.length > 0 && alone.length === together.length);

@@ -65,7 +65,7 @@ export async function survive(seed: number, size: number, options: SurvivalOptio
   const results = await runRanks(SCENARIO, size, {
     heard,
     env: () => ({ ...environment, VERBENA_AWAIT_NEWCOMER: replace ? '1' : '0' }),
-    watchdogMs: 60_000,
+    watchdogMs: 180_000,
   });
   const ends = await Promise.all(newcomers.map(({ child }) => ended(child)));
   const survivors = results.filter(({ end }) => end !== 'SIGKILL');
