@@ -125,6 +125,9 @@ export class Driver {
         await worker.poller.asleep();
         this.asleep = false;
         worker.poller.disarm();
+        if (this.#stopped) break;
+        worker.poll();
+        await yieldTurn(); // also when it was woken for nothing: what it waits for may need the event loop
       }
     } finally {
       this.#running = false;
