@@ -47,6 +47,7 @@ export interface NativeWorker {
   readonly headerLimit: number;
 }
 
+/** @public The tests under sanitizers build it too. */
 export const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-lucs'], packages: 'libucx-dev' };
 
 /**
