@@ -6,6 +6,11 @@ import { RXE_SKIPS } from './rxe-skips.js';
 
 const device = process.env['VERBENA_TEST_DEVICE'] ?? 'ibverbs:rxe0';
 
+// For the table in docs/fabrics.md.
+const opened = await openDevice(device);
+console.log(`CAPABILITIES ${JSON.stringify(opened.capabilities)}`);
+opened.close();
+
 verbsConformance({
   name: device,
   open: (options) => openDevice(device, options),

@@ -15,7 +15,7 @@ suite() { # name, seconds, file
   local start=$SECONDS
   timeout "$2" "$NODE" --test-reporter=tap "dist/test/interop/ibverbs/$3" > /tmp/suite.tap 2>&1
   local status=$?
-  grep -E '^ +(not ok|ok .* # SKIP)|^ +error: ' /tmp/suite.tap | sed 's/^ */  | /'
+  grep -E '^CAPABILITIES|^ +(not ok|ok .* # SKIP)|^ +error: ' /tmp/suite.tap | sed 's/^ */  | /'
   echo "SUITE $1 status=$status $(grep -E '^# (tests|pass|fail|skipped)' /tmp/suite.tap | tr -d '#\n') seconds=$((SECONDS - start))"
 }
 siw() { # takes the interface over from rxe: rdma-cm knows one device for an address
