@@ -4,6 +4,7 @@
  *     node scripts/fabrics.mjs                      writes the table from what is recorded in docs/fabrics.json
  *     node scripts/fabrics.mjs record shm sim       opens the devices and runs their suites first, and records that; without names, all that can run here
  */
+import { spawnSync } from 'node:child_process';
 import { readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from 'node:test';
@@ -191,6 +192,9 @@ async function record(names) {
       for (const [title, result] of own) known.results[title.replace(/, VERBENA_SEED=\d+/, '')] = result;
     }
     writeFileSync(RECORD, `${JSON.stringify(known, undefined, 2)}\n`);
+    spawnSync(process.execPath, [join('node_modules', '@biomejs', 'biome', 'bin', 'biome'), 'format', '--write', RECORD], {
+      cwd: root,
+    });
   }
 }
 
