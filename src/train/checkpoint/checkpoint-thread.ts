@@ -192,7 +192,7 @@ parentPort?.on('message', (message: ShardLayout | WriteShard | LeftOut) => {
   if ('pieces' in message) {
     current = message;
     // Touched now, so that no copy has to wait for pages.
-    copies = message.slots.map(({ saved }) => new Uint8Array(saved.fill(0).length).fill(0));
+    copies = message.slots.map(({ saved }) => new Uint8Array(saved.length).fill(0));
     return;
   }
   const layout = current as ShardLayout;

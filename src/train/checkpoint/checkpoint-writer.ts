@@ -135,7 +135,7 @@ export class CheckpointWriter {
       pieces,
       slots: Array.from({ length: SLOTS }, () => ({
         words: new Int32Array(new SharedArrayBuffer(4 * pieces.length)),
-        saved: new Uint8Array(new SharedArrayBuffer(bytes)),
+        saved: new Uint8Array(new SharedArrayBuffer(bytes)).fill(0), // its pages are there before a step needs them
       })),
       manifest: {
         format: 1,
