@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { listCheckpoints } from '../../src/train/index.js';
 import type { ServerOptimizer } from '../../src/train/parameter-server/server-optimizer.js';
 import { type RanksOptions, runRanks } from '../collectives/ranks.js';
 import { initial, type Job } from './scenarios/bowl.js';
@@ -100,19 +101,20 @@ describe('parameter servers', () => {
         env: () => ({ JOB: JSON.stringify(job), VERBENA_BLAS: 'own' }),
       });
     try {
-      const job = { servers: 1, steps: 30 };
+      const job = { servers: 1, steps: 400 };
       const undisturbed = await run(job);
       ended(undisturbed, [], SEED);
       const at = 8 + (SEED % 18);
       const interrupted = await run({ ...job, checkpoints: folder }, (rank, line, ranks) => {
-        if (rank === 1 && line['step'] === at) ranks[0].kill('SIGKILL');
+        // Checkpoints are written in the background: not before there is one.
+        if (rank === 1 && (line['step'] as number) >= at && listCheckpoints(folder).length > 0) ranks[0].kill('SIGKILL');
       });
       assert.deepEqual([interrupted[0].end, interrupted[1].end], ['SIGKILL', 1], interrupted[1].stderr);
       assert.match(interrupted[1].stderr, /shard 0 of the parameters is lost/, `seed ${SEED}`);
       const resumed = await run({ ...job, checkpoints: folder });
       ended(resumed, [], SEED);
       const from = resumed[0].said[0]['restored'] as number;
-      assert.ok(from >= 5 && from <= at, `went on from step ${from}, seed ${SEED}`);
+      assert.ok(from >= 5, `went on from step ${from}, seed ${SEED}`);
       const lines = [...undisturbed, ...resumed].map(({ said }) => said.at(-1));
       for (const line of lines) assert.deepEqual(line, lines[0], `seed ${SEED}`);
     } finally {
