@@ -92,7 +92,22 @@ class IperfSession implements Session {
         if (server.child.exitCode !== null || performance.now() > limit) throw new Error('the iperf3 server did not start');
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
-      const words = ['-u', '-c', '127.0.0.1', '-p', port, '-l', DATAGRAM_BYTES, '-t', RUN_S, '-b', Math.round(rate), '--pacing-timer', PACING_US, '--json'];
+      const words = [
+        '-u',
+        '-c',
+        '127.0.0.1',
+        '-p',
+        port,
+        '-l',
+        DATAGRAM_BYTES,
+        '-t',
+        RUN_S,
+        '-b',
+        Math.round(rate),
+        '--pacing-timer',
+        PACING_US,
+        '--json',
+      ];
       const args = words.map(String);
       const output = await this.#start(this.#cpus[1], args, signal).ended;
       this.#signal.throwIfAborted();
