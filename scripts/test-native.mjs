@@ -22,7 +22,14 @@ import { runTests, testFiles } from './test-files.mjs';
 const CC = (process.env.CC || 'cc').split(/\s+/);
 const PLAIN = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-g', '-O1'];
 const SANITIZED = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-fno-omit-frame-pointer'];
-const VALGRIND = ['--quiet', '--error-exitcode=1', '--leak-check=full', '--show-leak-kinds=definite,indirect'];
+const LEAKS = 'definite,indirect';
+const VALGRIND = [
+  '--quiet',
+  '--error-exitcode=1',
+  '--leak-check=full',
+  `--show-leak-kinds=${LEAKS}`,
+  `--errors-for-leak-kinds=${LEAKS}`,
+];
 /** Folders whose unit tests go through the addon. */
 const ADDON_TESTS = ['src/native', 'src/observe', 'src/launch', 'src/verbs', 'src/nn'];
 /** The tests of the build itself compile addons of their own; a training takes minutes with sanitizers. */
