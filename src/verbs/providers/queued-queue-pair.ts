@@ -20,6 +20,7 @@ import {
   type SendWorkRequest,
   sendFault,
 } from '../work-request.js';
+import { assertTakesReceives, assertTakesSends } from './posting.js';
 
 export abstract class QueuedQueuePair extends QueuePair {
   abstract readonly pd: { readonly memory: DomainMemory };
@@ -145,28 +146,11 @@ export abstract class QueuedQueuePair extends QueuePair {
 
   private assertSends(index: number): void {
     this.assertOpen();
-    const { type } = this;
-    const state = super.state;
-    if (type === 'DCT') {
-      throw new VerbsError('VERBS_ILLEGAL', 'a DC target takes no sends: use a DC initiator', { badIndex: index });
-    }
-    if (state === 'RESET' || state === 'INIT' || state === 'RTR') {
-      throw new VerbsError('VERBS_ILLEGAL', `sends are posted in RTS, not in ${state}: connect the queue pair first`, {
-        badIndex: index,
-      });
-    }
+    assertTakesSends(this.type, super.state, index);
   }
 
   private assertReceives(): void {
     this.assertOpen();
-    if (this.isShared) {
-      throw new VerbsError('VERBS_ILLEGAL', 'the queue pair receives through its shared receive queue: post there', {
-        badIndex: 0,
-      });
-    }
-    if (this.type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex: 0 });
-    if (super.state === 'RESET') {
-      throw new VerbsError('VERBS_ILLEGAL', 'receives are posted from INIT on, not in RESET', { badIndex: 0 });
-    }
+    assertTakesReceives(this.type, super.state, this.isShared);
   }
 }

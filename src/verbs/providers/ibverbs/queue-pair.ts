@@ -20,6 +20,7 @@ import {
   type SendWorkRequest,
   sendFault,
 } from '../../work-request.js';
+import { assertTakesReceives, assertTakesSends } from '../posting.js';
 import { IbverbsAddressHandle } from './address-handle.js';
 import { GID, gidOf } from './address-words.js';
 import {
@@ -469,28 +470,12 @@ export class IbverbsQueuePair extends QueuePair {
   assertSends(index: number): void {
     this.assertOpen();
     const state = super.state;
-    if (state === 'RTS') return;
-    if (this.type === 'DCT') {
-      throw new VerbsError('VERBS_ILLEGAL', 'a DC target takes no sends: use a DC initiator', { badIndex: index });
-    }
-    if (state === 'RESET' || state === 'INIT' || state === 'RTR') {
-      throw new VerbsError('VERBS_ILLEGAL', `sends are posted in RTS, not in ${state}: connect the queue pair first`, {
-        badIndex: index,
-      });
-    }
+    if (state !== 'RTS') assertTakesSends(this.type, state, index);
   }
 
   private assertReceives(): void {
     this.assertOpen();
-    if (this.shared) {
-      throw new VerbsError('VERBS_ILLEGAL', 'the queue pair receives through its shared receive queue: post there', {
-        badIndex: 0,
-      });
-    }
-    if (this.type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex: 0 });
-    if (super.state === 'RESET') {
-      throw new VerbsError('VERBS_ILLEGAL', 'receives are posted from INIT on, not in RESET', { badIndex: 0 });
-    }
+    assertTakesReceives(this.type, super.state, this.shared !== undefined);
   }
 
   // ---- multicast ----

@@ -1,0 +1,30 @@
+/** In which states a queue pair takes requests, and of which type it must be: the same on every provider that has queues of its own. */
+
+import { VerbsError } from '../errors.js';
+import type { QpType } from '../opcode.js';
+import type { QpState } from '../qp-state.js';
+
+/** @throws VERBS_ILLEGAL where sends cannot be posted @param index of the request in its chain */
+export function assertTakesSends(type: QpType, state: QpState, index: number): void {
+  if (type === 'DCT') {
+    throw new VerbsError('VERBS_ILLEGAL', 'a DC target takes no sends: use a DC initiator', { badIndex: index });
+  }
+  if (state === 'RESET' || state === 'INIT' || state === 'RTR') {
+    throw new VerbsError('VERBS_ILLEGAL', `sends are posted in RTS, not in ${state}: connect the queue pair first`, {
+      badIndex: index,
+    });
+  }
+}
+
+/** @throws VERBS_ILLEGAL where receives cannot be posted @param isShared it receives through a shared receive queue */
+export function assertTakesReceives(type: QpType, state: QpState, isShared: boolean): void {
+  if (isShared) {
+    throw new VerbsError('VERBS_ILLEGAL', 'the queue pair receives through its shared receive queue: post there', {
+      badIndex: 0,
+    });
+  }
+  if (type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex: 0 });
+  if (state === 'RESET') {
+    throw new VerbsError('VERBS_ILLEGAL', 'receives are posted from INIT on, not in RESET', { badIndex: 0 });
+  }
+}
