@@ -17,7 +17,7 @@
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { readEnvironment } from '../launch/index.js';
-import { startJob } from '../launch/launcher/job.js';
+import { LOCAL_JOB, startJob } from '../launch/launcher/job.js';
 import { typescriptExecArgv } from '../launch/typescript/typescript.js';
 import { DatasetError } from './errors.js';
 import type { SessionOptions } from './options.js';
@@ -41,23 +41,15 @@ export async function cluster(options: ClusterOptions, script: string): Promise<
   if (readEnvironment().launcher !== 'single') return openDatasets(session);
   const path = fileURLToPath(script);
   const job = startJob({
+    ...LOCAL_JOB,
     size: workers,
     script: path,
     args,
     execArgv: execArgvFor(path),
     cwd: process.cwd(),
     env: process.env,
-    timeoutMs: 0,
-    restarts: 0,
-    binding: 'none',
     graceMs: 2000,
-    virtualHosts: undefined,
-    hosts: undefined,
-    remoteEnv: {},
-    interface: undefined,
     keepGoing: true,
-    port: 0,
-    stdin: undefined,
     takeLine: (rank, stream, line) => {
       if (stream === 'stderr') process.stderr.write(`[${rank}] ${line}\n`);
       else if (output === 'all') process.stdout.write(`[${rank}] ${line}\n`);

@@ -63,6 +63,21 @@ export interface JobOptions {
   tell(line: string): void;
 }
 
+/** What a job of ranks of this machine alone has, where its starter wants nothing else. */
+export const LOCAL_JOB = {
+  execArgv: [],
+  timeoutMs: 0,
+  restarts: 0,
+  binding: 'none',
+  virtualHosts: undefined,
+  hosts: undefined,
+  remoteEnv: {},
+  interface: undefined,
+  keepGoing: false,
+  port: 0,
+  stdin: undefined,
+} satisfies Partial<JobOptions>;
+
 export interface RankResult {
   readonly rank: number;
   readonly pid: number;

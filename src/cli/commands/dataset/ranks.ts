@@ -2,7 +2,7 @@
 
 import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { startJob } from '../../../launch/launcher/job.js';
+import { LOCAL_JOB, startJob } from '../../../launch/launcher/job.js';
 
 export interface RanksOptions {
   readonly ranks: number;
@@ -23,22 +23,13 @@ export class RankProgram<T> {
   constructor(program: URL, { ranks, argument, signal, progress }: RanksOptions) {
     const complaints: string[] = [];
     const job = startJob({
+      ...LOCAL_JOB,
       size: ranks,
       script: fileURLToPath(program),
       args: [JSON.stringify(argument)],
-      execArgv: [],
       cwd: process.cwd(),
       env: process.env,
-      timeoutMs: 0,
-      restarts: 0,
-      binding: 'none',
       graceMs: 1000,
-      virtualHosts: undefined,
-      hosts: undefined,
-      remoteEnv: {},
-      interface: undefined,
-      keepGoing: false,
-      port: 0,
       stdin: this.#input,
       takeLine: (rank, stream, line) => {
         if (stream === 'stderr') complaints.push(`[${rank}] ${line}`);

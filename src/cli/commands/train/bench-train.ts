@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { startJob } from '../../../launch/launcher/job.js';
+import { LOCAL_JOB, startJob } from '../../../launch/launcher/job.js';
 import { type Context, defineCommand, type OptionSpecs, type Outcome } from '../../command.js';
 import { formatCount, formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';
@@ -239,23 +239,14 @@ async function syncRound(
   const errors: string[] = [];
   const { ranks, ...rest } = task;
   const job = startJob({
+    ...LOCAL_JOB,
     size: ranks,
     script: SYNC_RANK,
     args: [JSON.stringify({ ...rest, meeting })],
-    execArgv: [],
     cwd: process.cwd(),
     env: process.env,
     timeoutMs: 60_000,
-    restarts: 0,
-    binding: 'none',
     graceMs: 1000,
-    virtualHosts: undefined,
-    hosts: undefined,
-    remoteEnv: {},
-    interface: undefined,
-    keepGoing: false,
-    port: 0,
-    stdin: undefined,
     takeLine: (_rank, stream, line) => (stream === 'stdout' ? lines : errors).push(line),
     tell: (line) => errors.push(line),
   });

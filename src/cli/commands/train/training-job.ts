@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { startJob } from '../../../launch/launcher/job.js';
+import { LOCAL_JOB, startJob } from '../../../launch/launcher/job.js';
 import type { TrainingMessage, TrainingTask } from './training-task.js';
 
 const RANK = fileURLToPath(new URL('./training-rank.js', import.meta.url));
@@ -60,24 +60,17 @@ export async function runTraining(options: JobOptions): Promise<Done> {
     return child;
   };
   const job = startJob({
+    ...LOCAL_JOB,
     size: task.size,
     script: RANK,
     // Every rank is given the same words: its number comes from the launcher.
     args: [JSON.stringify({ ...task, meeting })],
-    execArgv: [],
     cwd: process.cwd(),
     env,
-    timeoutMs: 0,
     restarts,
     binding: options.bind ?? 'none',
     graceMs: 2000,
-    virtualHosts: undefined,
-    hosts: undefined,
-    remoteEnv: {},
-    interface: undefined,
     keepGoing: restarts === 0,
-    port: 0,
-    stdin: undefined,
     takeLine: (_rank, stream, line) => (stream === 'stdout' ? heard(line) : void errors.push(line)),
     tell: (line) => tell?.(line),
   });
