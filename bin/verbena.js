@@ -12,5 +12,11 @@ if (!existsSync(program) && existsSync(setupScript)) {
     process.exit(1);
   });
 }
+// Who reads may have gone (`verbena ... | head`), or the disk of the output is full: said once, and the end. What was started ends with this process.
+process.stdout.on('error', (error) => {
+  if (error.code === 'EPIPE') process.exit(141);
+  console.error(`verbena: cannot write to stdout: ${error.message}`);
+  process.exit(1);
+});
 const { main } = await import(program.href);
 process.exitCode = await main(process.argv.slice(2));

@@ -37,7 +37,7 @@ function chooseWord(name: string, word: string, choices: readonly string[]): str
   if (choices.includes(word)) return word;
   const near = nearest(word, choices);
   throw new UsageError(
-    `--${name} cannot be '${word}'${near ? `; did you mean '${near}'?` : ''} Choose from: ${choices.join(', ')}`,
+    `--${name} cannot be '${word}'${near ? `; did you mean '${near}'?` : '.'} Choose from: ${choices.join(', ')}`,
   );
 }
 
@@ -49,6 +49,11 @@ function parseNumber(name: string, spec: NumberSpec, text: string): number {
   }
   if (!inRange(spec, value)) throw new UsageError(`--${name} must be ${rangeWords(spec)}: got ${text}`);
   return value;
+}
+
+/** The words of a list that are numbers. @throws UsageError for one that is none. */
+export function numbersOf(name: string, words: readonly string[]): number[] {
+  return words.map((word) => parseNumber(name, { type: 'number', summary: '', min: 0 }, word));
 }
 
 function parseWords(name: string, spec: ListSpec, texts: readonly string[]): string[] {

@@ -180,6 +180,11 @@ export function isGroup(command: AnyCommand): command is CommandGroup {
   return 'commands' in command;
 }
 
+/** The commands of a group that people are told of. */
+export function visibleCommands(group: CommandGroup): AnyCommand[] {
+  return group.commands.filter((command) => isGroup(command) || !command.hidden);
+}
+
 /** The user asked for something that does not exist or lacks something: exit code 2, and a hint to the help. */
 export class UsageError extends Error {
   readonly code = 'USAGE';

@@ -1,6 +1,7 @@
 /** Which CPUs a process may use, and which two of them to measure on. */
 
 import { availableParallelism } from 'node:os';
+import { UsageError } from './command.js';
 import { HostFiles } from './host-files.js';
 
 /** The CPUs of a kernel list: '0-2,5' is 0, 1, 2, 5. */
@@ -39,4 +40,19 @@ export function measuringPair(files = new HostFiles()): CpuPair {
   const otherCores = others.filter((cpu) => place(cpu).core !== own.core || own.core === undefined);
   const near = otherCores.find((cpu) => place(cpu).package === own.package);
   return [first, near ?? otherCores[0] ?? others[0] ?? first];
+}
+
+/** The pair that `--cpus` names, as in 0,1; without it the best one. @throws UsageError when they are not two CPUs that this process may use. */
+export function givenPair(list: string | undefined): CpuPair {
+  if (list === undefined) return measuringPair();
+  const cpus = parseCpuList(list);
+  if (cpus.length < 1 || cpus.length > 2 || cpus.some((cpu) => !Number.isInteger(cpu))) {
+    throw new UsageError(`--cpus takes two CPU numbers, as in 0,1: got '${list}'`);
+  }
+  const allowed = allowedCpus();
+  const strange = cpus.find((cpu) => !allowed.includes(cpu));
+  if (strange !== undefined) {
+    throw new UsageError(`--cpus: this process may not run on CPU ${strange}, only on ${allowed.join(', ')}`);
+  }
+  return [cpus[0], cpus[1] ?? cpus[0]];
 }

@@ -20,6 +20,7 @@ describe('The help', () => {
     assert.equal(wrap('one two three', 8), 'one two\nthree');
     assert.equal(wrap('one two', 10, '  '), '  one two');
     assert.equal(wrap('a\n   code   kept as it is', 8), 'a\n   code   kept as it is');
+    assert.equal(wrap('one\ntwo\n\nthree', 80), 'one two\n\nthree');
   });
 
   it('of every command has examples with its own words, also behind a launcher that starts it', async () => {

@@ -1,16 +1,27 @@
 /** The help of a command or a group of commands, made from the same data that the parser uses. */
 
 import { GLOBAL_OPTIONS, rangeWords } from './arguments.js';
-import { type AnyCommand, type Example, isGroup, type OptionSpec, type OptionSpecs, type PositionalSpec } from './command.js';
+import {
+  type AnyCommand,
+  type Example,
+  isGroup,
+  type OptionSpec,
+  type OptionSpecs,
+  type PositionalSpec,
+  visibleCommands,
+} from './command.js';
 import { formatSize } from './size.js';
 import { columns, type Style } from './style.js';
 
 const MAX_WIDTH = 110;
 
-/** Breaks text at spaces so that no line is longer than `width`. Lines that start with a space are kept as they are. */
+/**
+ * Breaks text at spaces so that no line is longer than `width`. Where the source breaks a line means nothing; an empty line ends a
+ * paragraph, and lines that start with a space are kept as they are.
+ */
 export function wrap(text: string, width: number, indent = ''): string {
   const lines: string[] = [];
-  for (const paragraph of text.split('\n')) {
+  for (const paragraph of text.replace(/(?<=\S)\n(?=\S)/g, ' ').split('\n')) {
     if (/^\s/.test(paragraph)) {
       lines.push(indent + paragraph);
       continue;
@@ -91,8 +102,7 @@ export function helpText(command: AnyCommand, path: readonly string[], style: St
   if (isGroup(command)) {
     sections.push(`${heading('Usage')}\n  ${title} COMMAND [options]`);
     if (command.description) sections.push(wrap(command.description, width));
-    const visible = command.commands.filter((child) => isGroup(child) || !child.hidden);
-    const rows = visible.map((child): [string, string] => [style.cyan(child.name), child.summary]);
+    const rows = visibleCommands(command).map((child): [string, string] => [style.cyan(child.name), child.summary]);
     sections.push(`${heading('Commands')}\n${twoColumns(rows, width)}`);
     sections.push(`${heading('Every command')}\n${twoColumns(optionRows(GLOBAL_OPTIONS, style), width)}`);
   } else {

@@ -31,6 +31,7 @@ describe('The program', () => {
     assert.equal(code, 2);
     assert.equal(out, '');
     assert.match(err, /did you mean 'doctor'\?/);
+    assert.doesNotMatch((await run('zzzzzz')).err, /host-agent/);
   });
 
   it('names the command whose help would help', async () => {

@@ -7,12 +7,22 @@
 
 import { setMaxListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { PlanRefusal } from '../plan/refusal.js';
 import { parseArguments } from './arguments.js';
-import { type AnyCommand, type Command, type Context, isGroup, UsageError } from './command.js';
+import {
+  type AnyCommand,
+  type Command,
+  type CommandGroup,
+  type Context,
+  isGroup,
+  UsageError,
+  visibleCommands,
+} from './command.js';
 import { helpText } from './help.js';
 import { nearest } from './nearest.js';
-import { commandNames, loadCommand, loadRoot } from './registry.js';
+import { loadCommand, loadRoot } from './registry.js';
 import { type Style, styleFor } from './style.js';
+import { systemErrorWords } from './system-error.js';
 
 /** Where the program writes; a test gives its own. */
 export interface Streams {
@@ -61,8 +71,8 @@ class Runner {
 
   /** Tells about an error in the form that was asked for. */
   fail(error: unknown): number {
-    const usage = error instanceof UsageError;
-    const message = error instanceof Error ? error.message : String(error);
+    const usage = error instanceof UsageError || error instanceof PlanRefusal;
+    const message = systemErrorWords(error) ?? (error instanceof Error ? error.message : String(error));
     const code = (error as { code?: unknown } | null)?.code;
     if (this.#json) this.#printJson({ error: { code: typeof code === 'string' ? code : 'FAILED', message } });
     const errorStyle = styleFor(this.#streams.stderr);
@@ -85,11 +95,7 @@ class Runner {
     if (word === '--help' || word === '-h') return this.#printHelp(command, path);
     const child = command.commands.find((candidate) => candidate.name === word);
     if (child) return this.run(child, rest, [...path, word]);
-    throw unknownCommand(
-      word,
-      command.commands.map((candidate) => candidate.name),
-      path,
-    );
+    throw unknownCommand(word, command, path);
   }
 
   async #runCommand(command: Command, args: readonly string[], path: readonly string[]): Promise<number> {
@@ -128,7 +134,8 @@ class Runner {
   }
 }
 
-function unknownCommand(word: string, names: readonly string[], path: readonly string[]): UsageError {
+function unknownCommand(word: string, group: CommandGroup, path: readonly string[]): UsageError {
+  const names = visibleCommands(group).map(({ name }) => name);
   const near = nearest(word, names);
   const known = names.join(', ');
   return new UsageError(
@@ -155,7 +162,7 @@ export async function main(args: readonly string[], streams: Streams = process):
       return await runner.run(await loadRoot(), name === 'help' ? [...rest, '--help'] : words, path);
     }
     const command = await loadCommand(name);
-    if (!command) throw unknownCommand(name, commandNames(), path);
+    if (!command) throw unknownCommand(name, await loadRoot(), path);
     return await runner.run(command, [...rest, ...json], [...path, name]);
   } catch (error) {
     return runner.fail(error);

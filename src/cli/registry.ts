@@ -21,10 +21,6 @@ const LOADERS: Readonly<Record<string, () => Promise<AnyCommand>>> = {
   sort: async () => (await import('./commands/dataset/sort.js')).sort,
 };
 
-export function commandNames(): string[] {
-  return Object.keys(LOADERS);
-}
-
 /** A command, or undefined for a name nobody has. */
 export async function loadCommand(name: string): Promise<AnyCommand | undefined> {
   return Object.hasOwn(LOADERS, name) ? LOADERS[name]() : undefined;

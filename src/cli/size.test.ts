@@ -28,6 +28,9 @@ describe('Sizes', () => {
     assert.equal(formatSize(4096), '4 KiB');
     assert.equal(formatSize(1.5 * 2 ** 20), '1.5 MiB');
     assert.equal(formatSize(23.456 * 2 ** 30), '23.5 GiB');
+    assert.equal(formatSize(25e6), '25 MB');
+    assert.equal(formatSize(1e9), '1 GB');
+    assert.equal(formatSize(125 * 2 ** 20), '125 MiB');
   });
 
   it('writes three digits, with or without a prefix', () => {

@@ -1,7 +1,7 @@
 /** `verbena bench verbs`: the verbs, measured side by side with other systems. */
 
 import { defineCommand, type Outcome, UsageError } from '../../command.js';
-import { type CpuPair, measuringPair, parseCpuList } from '../../cpus.js';
+import { givenPair } from '../../cpus.js';
 import { significant } from '../../size.js';
 import { type BenchCase, MEMORIES, METRICS, MODES, OPS } from './case.js';
 import { footprintText, measureFootprint } from './footprint.js';
@@ -20,15 +20,6 @@ const ROUND_OVERHEAD_MS = 500;
 const ROUND_MS = 300;
 const IDLE_MS = 2000;
 
-function pairOf(list: string | undefined): CpuPair {
-  if (list === undefined) return measuringPair();
-  const cpus = parseCpuList(list);
-  if (cpus.length < 1 || cpus.length > 2 || cpus.some((cpu) => !Number.isInteger(cpu))) {
-    throw new UsageError(`--cpus takes two CPU numbers, as in 0,1: got '${list}'`);
-  }
-  return [cpus[0], cpus[1] ?? cpus[0]];
-}
-
 /** The longest round for which everything fits the budget. */
 function roundLength(rounds: number, subjects: number): number {
   return Math.max(20, Math.min(ROUND_MS, (BUDGET_MS * 0.7) / (rounds * subjects) - ROUND_OVERHEAD_MS));
@@ -37,8 +28,7 @@ function roundLength(rounds: number, subjects: number): number {
 export const benchVerbs = defineCommand({
   name: 'verbs',
   summary: 'measures the verbs, side by side with other systems',
-  description:
-    `Two processes, each pinned to a core, and with --peer other systems on the same cores. After a warm-up they take turns, at least five
+  description: `Two processes, each pinned to a core, and with --peer other systems on the same cores. After a warm-up they take turns, at least five
 rounds, in one run; a ratio is of medians and says how many times better Verbena is: the peer's time over ours, or our bandwidth over
 the peer's. 1 is level, above is ahead.
 
@@ -51,7 +41,7 @@ The provider sim has no time of its own: what is measured there is packets and e
 Peers: ucx and uct (ucx_perftest, in its best setting), openmpi, zeromq, messageport (worker threads), tcp and unix (node:net); for roce also ucx-tcp
 (UCX over TCP), udp (a ping-pong of bare datagrams in C) and iperf3 (a stream of datagrams of a packet's size). One that is not
 installed is named with the command that installs it; \`npm run setup:peers\` in a clone installs all of them.
-The figures mean something only on a machine that does nothing else.`.replace(/([^\n])\n(?=[^\n])/g, '$1 '),
+The figures mean something only on a machine that does nothing else.`,
   options: {
     op: { type: 'choice', choices: OPS, default: 'write', summary: 'the operation' },
     metric: { type: 'choice', choices: [...METRICS, 'footprint', 'idle'], default: 'latency', summary: 'what to measure' },
@@ -100,7 +90,7 @@ The figures mean something only on a machine that does nothing else.`.replace(/(
   ],
   async run({ options, signal: interrupted, style, progress }): Promise<Outcome> {
     const signal = AbortSignal.any([interrupted, AbortSignal.timeout(LIMIT_MS)]);
-    const cpus = pairOf(options.cpus);
+    const cpus = givenPair(options.cpus);
     const { op, metric, size, mode, memory, provider, peer, rounds } = options;
     if (provider === 'sim') {
       const document = measureSimulation(size);

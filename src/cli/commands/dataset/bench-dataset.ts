@@ -52,8 +52,15 @@ const COMMON = {
   ranks: { type: 'integer', default: 2, min: 1, max: 64, summary: 'processes of ours, and threads of the peers' },
   rounds: { type: 'integer', default: 3, min: 1, max: 20, summary: 'timed rounds, in turn' },
   long: { type: 'flag', summary: 'the size of the published figures, which may take longer than 100 s' },
-  peer: { type: 'list', summary: 'who else is measured', value: 'NAMES' },
 } as const;
+
+function peerOption(choices: readonly string[]) {
+  return { type: 'list', choices, summary: 'who else is measured; default: all of them' } as const;
+}
+
+const SORT_PEERS = ['gnu-sort', 'spark'];
+const SHUFFLE_PEERS = ['sort-tcp'];
+const WORDCOUNT_PEERS = ['spark'];
 
 /** Where the input is, for us and for the peers. */
 interface Prepared {
@@ -166,7 +173,7 @@ async function measure(
     const wanted = options.peer ?? setting.peers;
     const present: string[] = [];
     for (const peer of wanted) {
-      const install = setting.peers.includes(peer) ? await missing(peer) : `has no ${setting.workload}`;
+      const install = await missing(peer);
       if (install === undefined) present.push(peer);
       else absent[peer] = install;
     }
@@ -250,14 +257,18 @@ async function measure(
 const sort = defineCommand({
   name: 'sort',
   summary: 'sorts records of 100 bytes, beside Spark and GNU sort',
-  options: { ...COMMON, records: { type: 'string', value: 'N', summary: 'how many; default 3M, with --long 10M' } },
+  options: {
+    ...COMMON,
+    peer: peerOption(SORT_PEERS),
+    records: { type: 'string', value: 'N', summary: 'how many; default 3M, with --long 10M' },
+  },
   examples: [{ line: 'verbena bench sort --long --peer spark,gnu-sort', note: 'A gigabyte.' }],
   run: (context) => {
     const records = parseCount(context.options.records ?? (context.options.long ? '10M' : '3M'));
     return measure(
       {
         workload: 'sort',
-        peers: ['gnu-sort', 'spark'],
+        peers: SORT_PEERS,
         async prepare(folder) {
           const made = join(folder, 'records');
           await generateRecords(made, { records, seed: 1, text: true });
@@ -281,13 +292,13 @@ const sort = defineCommand({
 const shuffle = defineCommand({
   name: 'shuffle',
   summary: 'moves data from map to reduce tasks and does nothing else: the rdma shuffle beside sort-tcp',
-  options: { ...COMMON, size: { type: 'size', default: 1e9, min: 1e6, summary: 'how much' } },
+  options: { ...COMMON, peer: peerOption(SHUFFLE_PEERS), size: { type: 'size', default: 1e9, min: 1e6, summary: 'how much' } },
   examples: [{ line: 'verbena bench shuffle --size 1GB', note: 'One-sided READs beside files and sockets.' }],
   run: (context) =>
     measure(
       {
         workload: 'shuffle',
-        peers: ['sort-tcp'],
+        peers: SHUFFLE_PEERS,
         prepare: async () => ({
           ours: {},
           theirs: {},
@@ -313,6 +324,7 @@ function rowsBench(
     summary,
     options: {
       ...COMMON,
+      peer: peerOption(peers),
       rows: { type: 'string', value: 'N', summary: `rows; default a quarter of ${standard / 1e6}M, with --long all` },
     },
     examples: [
@@ -358,14 +370,18 @@ function rowsBench(
 const wordcount = defineCommand({
   name: 'wordcount',
   summary: 'counts the words of a text, beside Spark',
-  options: { ...COMMON, size: { type: 'size', summary: 'bytes of text; default 50 MB, with --long 200 MB' } },
+  options: {
+    ...COMMON,
+    peer: peerOption(WORDCOUNT_PEERS),
+    size: { type: 'size', summary: 'bytes of text; default 50 MB, with --long 200 MB' },
+  },
   examples: [{ line: 'verbena bench wordcount --long --peer spark', note: '200 MB of text.' }],
   run: (context) => {
     const bytes = context.options.size ?? (context.options.long ? 200e6 : 50e6);
     return measure(
       {
         workload: 'wordcount',
-        peers: ['spark'],
+        peers: WORDCOUNT_PEERS,
         async prepare(folder) {
           writeText(join(folder, 'text'), bytes);
           writeText(join(folder, 'warm'), 5e6);

@@ -1,9 +1,10 @@
 /** `verbena sort gen | run | check`: the sort benchmark's records, 100 bytes with keys of 10. */
 
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, statSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { KERNEL, run } from '../../../dataset/kernels.js';
 import { type CommandGroup, defineCommand, UsageError } from '../../command.js';
+import { makeFolder } from '../../folder.js';
 import { formatCount, significant } from '../../size.js';
 import { RankProgram } from './ranks.js';
 import { type Checked, checkRecords } from './sort-check.js';
@@ -32,7 +33,7 @@ export interface GenerateOptions {
 
 /** Writes records into a folder. Returns how many files. */
 export async function generateRecords(folder: string, { records, seed, text }: GenerateOptions): Promise<number> {
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   let files = 0;
   for (let at = 0; at < records; files++) {
     const fd = openSync(join(folder, `records-${String(files).padStart(4, '0')}`), 'w');

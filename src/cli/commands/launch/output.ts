@@ -1,7 +1,8 @@
 /** Where the lines of ranks go: to the terminal with a prefix, or into one file a rank. */
 
-import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from '../../folder.js';
 import type { Style } from '../../style.js';
 
 export interface Output {
@@ -28,7 +29,7 @@ export function prefixedOutput(size: number, style: Style, out: (line: string) =
 
 /** `rank-3.log` for each rank in a directory that is made; both streams, as they come. */
 export function directoryOutput(directory: string, size: number): Output {
-  mkdirSync(directory, { recursive: true });
+  makeFolder(directory);
   const width = String(size - 1).length;
   const files = Array.from({ length: size }, (_, rank) =>
     openSync(join(directory, `rank-${String(rank).padStart(width, '0')}.log`), 'w'),

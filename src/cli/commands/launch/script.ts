@@ -19,10 +19,10 @@ export function findScript(given: string, cwd = process.cwd()): string {
       // The folder is not there either.
     }
     const near = nearest(basename(path), names);
-    const advice = near ? `Did you mean ${near}?` : names.length > 0 ? `That folder has ${names.slice(0, 8).join(', ')}.` : '';
+    const advice = near ? ` Did you mean ${near}?` : names.length > 0 ? ` That folder has ${names.slice(0, 8).join(', ')}.` : '';
     throw new LaunchError(
       'LAUNCH_NO_SCRIPT',
-      `there is no script ${given} (looked for ${path}). ${advice} The path is relative to the current directory.`,
+      `there is no script ${given} (looked for ${path}).${advice} The path is relative to the current directory.`,
     );
   }
   if (!found.isFile()) {

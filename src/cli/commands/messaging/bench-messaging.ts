@@ -1,7 +1,7 @@
 /** `verbena bench tag|am|stream|put|get`: messaging, measured side by side with other systems. */
 
 import { type Command, defineCommand, type OptionSpecs, type Outcome, UsageError } from '../../command.js';
-import { type CpuPair, measuringPair, parseCpuList } from '../../cpus.js';
+import { type CpuPair, givenPair } from '../../cpus.js';
 import { significant } from '../../size.js';
 import { alternate } from '../bench/alternate.js';
 import { MEMORIES, METRICS } from '../bench/case.js';
@@ -25,13 +25,6 @@ const SUMMARIES: Readonly<Record<MessagingOp, string>> = {
   put: 'measures put into remote memory',
   get: 'measures get from remote memory',
 };
-
-function pairOf(list: string | undefined): CpuPair {
-  if (list === undefined) return measuringPair();
-  const cpus = parseCpuList(list);
-  if (cpus.length < 1 || cpus.length > 2) throw new UsageError(`--cpus takes two CPU numbers, as in 0,1: got '${list}'`);
-  return [cpus[0], cpus[1] ?? cpus[0]];
-}
 
 interface MeasureOptions {
   readonly peers: readonly string[];
@@ -109,7 +102,7 @@ core that a waiting process takes.`.replace(/\n/g, ' '),
       if (op === 'am' && api === 'promise' && metric !== 'idle') {
         throw new UsageError('active messages are measured with --api poll: their handlers run from poll');
       }
-      const cpus = pairOf(options.cpus);
+      const cpus = givenPair(options.cpus);
       const bench: MessagingCase = { op, metric: metric === 'idle' ? 'latency' : metric, size, api, memory, engine };
       if (metric === 'idle') {
         const pair = await openMessagingPair(bench, cpus, signal);

@@ -1,6 +1,9 @@
 /**
  * One side of a messaging measurement: a worker, one buffer to send from, one to receive into, and the loops that are timed.
  *
+ * Every round of two-sided operations has buffers of its own, as peers that start anew for every round have: which pages a buffer lies on decides how it fits into
+ * the caches. All of them are written first, because reading memory that was never written reads one page of zeros.
+ *
  * Latency of tag, am and put is half a round trip; of get, one operation. Streaming keeps a window of 64 outstanding; the receiver answers the last
  * message of a batch, so a batch ends when everything has arrived.
  */
@@ -8,6 +11,7 @@
 import {
   type Context,
   type Endpoint,
+  type ExposedMemory,
   openContext,
   type Payload,
   type RemoteMemory,
@@ -26,19 +30,24 @@ export interface EndAddress {
 const TAG = 1;
 const ANSWER = 2;
 const HANDLER = 7;
+/** Operations before the timing. */
+const LEAD_IN = 64;
+const CHECKED_BYTES = 4096;
+/** What fresh buffers hold: no mark of a put. */
+const UNUSED = 255;
 const NO_HEADER = new Uint8Array(0);
 
 export class MessagingEnd {
   readonly bench: MessagingCase;
   readonly worker: Worker;
   readonly #context: Context;
-  readonly #source: Payload;
-  readonly #sink: Payload;
+  #source!: Payload;
+  #sink!: Payload;
   readonly #answer: Payload;
-  readonly #sinkBytes: Uint8Array;
+  #sinkBytes!: Uint8Array;
   readonly #patience = new Patience();
   readonly #arrived: Promise<Endpoint>;
-  readonly #exposed: { pack(): Uint8Array };
+  readonly #exposed: ExposedMemory;
   #endpoint!: Endpoint;
   #remote!: RemoteMemory;
   #handled = 0;
@@ -46,13 +55,10 @@ export class MessagingEnd {
   #turns = 0;
 
   private constructor(context: Context, worker: Worker, bench: MessagingCase) {
-    const make = () => (bench.memory === 'arena' ? context.alloc(bench.size) : new Uint8Array(bench.size));
     this.bench = bench;
     this.worker = worker;
     this.#context = context;
-    this.#source = worker.payload(make());
-    this.#sinkBytes = make();
-    this.#sink = worker.payload(this.#sinkBytes);
+    this.#takeBuffers();
     this.#answer = worker.payload(new Uint8Array(1));
     this.#exposed = worker.expose(this.#sinkBytes);
     this.#arrived = new Promise((resolve) => {
@@ -69,6 +75,23 @@ export class MessagingEnd {
   static async open(bench: MessagingCase): Promise<MessagingEnd> {
     const context = await openContext({ device: bench.engine.split(','), name: 'verbena bench' });
     return new MessagingEnd(context, await context.createWorker({ mode: bench.mode ?? 'adaptive' }), bench);
+  }
+
+  #takeBuffers(): void {
+    const { size, memory } = this.bench;
+    const make = () => (memory === 'arena' ? this.#context.alloc(size) : new Uint8Array(size)).fill(UNUSED);
+    this.#source = this.worker.payload(make());
+    this.#sinkBytes = make();
+    this.#sink = this.worker.payload(this.#sinkBytes);
+  }
+
+  /** Other buffers for the next round, unless the peer has the key of these. */
+  #renewBuffers(): void {
+    if (this.bench.op === 'put' || this.bench.op === 'get') return;
+    this.#exposed.close();
+    const old = [this.#source.bytes, this.#sinkBytes];
+    this.#takeBuffers();
+    if (this.bench.memory === 'arena') for (const memory of old) this.#context.free(memory);
   }
 
   address(): EndAddress {
@@ -238,8 +261,14 @@ export class MessagingEnd {
 
   // ---- rounds ----
 
-  /** One side's part of a round: a value per batch. */
+  /** One side's part of a round: a lead-in on other buffers, then a value per batch. */
   async round(batch: number, batches: number, initiator: boolean): Promise<number[]> {
+    this.#renewBuffers();
+    await this.#batches(LEAD_IN, 1, initiator);
+    return this.#batches(batch, batches, initiator);
+  }
+
+  async #batches(batch: number, batches: number, initiator: boolean): Promise<number[]> {
     const values: number[] = [];
     const isAsync = this.bench.api === 'promise' || this.bench.op === 'stream';
     const isLatency = this.bench.metric === 'latency';
@@ -257,7 +286,7 @@ export class MessagingEnd {
 
   /** Sends a pattern once and has the other side compare it. */
   async check(seed: number, initiator: boolean): Promise<void> {
-    const expected = Uint8Array.from({ length: Math.min(this.bench.size, 4096) }, (_, i) => (i * 31 + seed) & 0xff);
+    const expected = Uint8Array.from({ length: Math.min(this.bench.size, CHECKED_BYTES) }, (_, i) => (i * 31 + seed) & 0xff);
     if (initiator) {
       this.#source.bytes.set(expected);
       if (this.bench.op === 'put') await this.#remote.put(0, this.#source);

@@ -11,8 +11,6 @@ interface Round {
   readonly initiator: boolean;
 }
 
-const LEAD_IN = 64;
-
 let end: MessagingEnd;
 
 serve({
@@ -23,10 +21,7 @@ serve({
     return end.address();
   },
   connect: ({ peer, initiator }: { peer: EndAddress; initiator: boolean }) => end.connect(peer, initiator),
-  round: async ({ batch, batches, initiator }: Round) => {
-    await end.round(LEAD_IN, 1, initiator);
-    return end.round(batch, batches, initiator);
-  },
+  round: ({ batch, batches, initiator }: Round) => end.round(batch, batches, initiator),
   check: ({ seed, initiator }: { seed: number; initiator: boolean }) => end.check(seed, initiator),
   idle: (durationMs: number) => end.idle(durationMs),
 });

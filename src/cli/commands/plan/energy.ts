@@ -1,6 +1,7 @@
 /** `verbena plan energy`: polling against interrupts. */
 
 import { pollingEnergy } from '../../../plan/cost/polling-energy.js';
+import { numbersOf } from '../../arguments.js';
 import { defineCommand } from '../../command.js';
 import { grouped } from './figures.js';
 import { htmlOption } from './report-file.js';
@@ -18,10 +19,10 @@ export const energyCommand = defineCommand({
   },
   examples: [{ line: 'verbena plan energy', note: 'A polling core draws 4.4 W, the NIC 3.8 W.' }],
   async run({ options, style }) {
-    const answers = options.events.map((events) => ({
-      events: Number(events),
+    const answers = numbersOf('events', options.events).map((events) => ({
+      events,
       ...pollingEnergy({
-        eventsPerSecond: Number(events),
+        eventsPerSecond: events,
         socketWatts: options['socket-watts'],
         cores: options.cores,
         interruptSeconds: options['interrupt-us'] / 1e6,

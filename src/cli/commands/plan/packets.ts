@@ -1,6 +1,7 @@
 /** `verbena plan packets`: the packet budget of a link. */
 
 import { packetBudget } from '../../../plan/cost/packet-budget.js';
+import { numbersOf } from '../../arguments.js';
 import { defineCommand } from '../../command.js';
 import { grouped, rate } from './figures.js';
 import { htmlOption } from './report-file.js';
@@ -20,9 +21,9 @@ export const packetsCommand = defineCommand({
     { line: 'verbena plan packets --gbps 10 --packet-bytes 64 --framing 20', note: 'The classic 14.88 million.' },
   ],
   async run({ options, style }) {
-    const answers = options.gbps.map((gbps) => ({
-      gbps: Number(gbps),
-      ...packetBudget({ bitsPerSecond: Number(gbps) * 1e9, packetBytes: options['packet-bytes'], framingBytes: options.framing }),
+    const answers = numbersOf('gbps', options.gbps).map((gbps) => ({
+      gbps,
+      ...packetBudget({ bitsPerSecond: gbps * 1e9, packetBytes: options['packet-bytes'], framingBytes: options.framing }),
     }));
     return say(
       {

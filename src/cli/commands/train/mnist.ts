@@ -1,14 +1,16 @@
 /** `verbena train mnist`: a network that reads handwritten digits, trained by several processes together. */
 
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { loadMnist } from '../../../nn/index.js';
 import { chromeTrace, type RankTimeline, type Span, suggestInterval } from '../../../train/index.js';
 import { type Context, defineCommand, type OptionSpecs, UsageError } from '../../command.js';
+import { makeFolder } from '../../folder.js';
 import { formatCount, formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';
 import { besideEachOther, drawDigit } from './digits.js';
+import { chooseExchange } from './exchange-choice.js';
 import { duration, LiveProgress } from './live-progress.js';
 import { type Done, runTraining } from './training-job.js';
 import {
@@ -221,8 +223,11 @@ export const mnist = defineCommand({
     const { mode, shards } = options;
     if (shards !== undefined && shards % ranks !== 0)
       throw new UsageError(`--shards ${shards} is no multiple of the ${ranks} ranks`);
+    await chooseExchange(mode as Mode, options.compress, { kind: 'adam' }); // what does not go together is told before anything starts
     const { output } = options;
-    mkdirSync(output, { recursive: true });
+    makeFolder(output);
+    if (options.resume && !existsSync(join(output, 'checkpoints')))
+      progress(`verbena: there is no checkpoint in ${output}: the training starts at its beginning`);
     const every = options['checkpoint-every'] ?? (options['on-loss'] === 'restart' || options.resume ? 100 : undefined);
     const task: Omit<TrainingTask, 'rank' | 'meeting'> = {
       size: ranks,
