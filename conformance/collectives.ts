@@ -8,6 +8,7 @@ import { type Case, type CollectivesFactory, Stage } from './collectives/stage.j
 
 const CASES: Readonly<Record<string, Case>> = { ...algorithmCases, ...operationCases, ...failingCases };
 
+/** Registers the suite as tests of node:test: every collective, type and failure that an executor must carry. What cannot hold is skipped with its reason. */
 export function collectivesConformance(factory: CollectivesFactory): void {
   describe(`collectives on ${factory.name}`, { concurrency: 1 }, () => {
     for (const [name, body] of Object.entries(CASES)) {

@@ -5,6 +5,7 @@ import type { Context, Endpoint, Worker, WorkerOptions } from '../../src/messagi
 import type { VerbsEndpoint } from '../../src/messaging/verbs-endpoint.js';
 import type { VerbsWorker } from '../../src/messaging/verbs-worker.js';
 
+/** What the messaging suite is run on: an engine over a device. */
 export interface MessagingFactory {
   /** Shown in the test names. */
   readonly name: string;

@@ -17,6 +17,7 @@ import { SpillDirectory } from '../../src/dataset/memory/spill-directory.js';
 import { newCounters } from '../../src/dataset/shuffle/manager.js';
 import type { Context, Worker } from '../../src/messaging/index.js';
 
+/** What the shuffle suite is run on: a manager, and the provider that its ranks talk over. */
 export interface ShuffleSuite {
   readonly name: string;
   readonly manager: ShuffleFactory;

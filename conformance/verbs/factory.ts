@@ -2,6 +2,7 @@
 
 import type { Device, DeviceOptions } from '../../src/verbs/index.js';
 
+/** What the verbs suite is run on: a provider. */
 export interface VerbsFactory {
   /** Shown in the test names. */
   readonly name: string;

@@ -38,6 +38,7 @@ export interface Shape {
  */
 export type Level = 'flat' | 'host' | 'network' | 'memory' | 'memory-write' | 'memory-update' | 'switch';
 
+/** Messages and bytes of a cost on one level: inside a host, or between hosts. */
 export interface CostTerm {
   readonly level: Level;
   /** Messages, one after the other, on the critical path. */
@@ -50,6 +51,7 @@ export interface CostTerm {
   readonly insideBeta?: number;
 }
 
+/** What a call costs, in messages and bytes; a machine's constants make seconds of it (`machine.ts`). */
 export interface Cost {
   readonly terms: readonly CostTerm[];
   /** Bytes combined, one after the other, on the critical path. */

@@ -19,6 +19,7 @@ export interface MeasuredCall {
   readonly bytes: number;
 }
 
+/** A call and the seconds that it took. */
 export interface MeasuredTime extends MeasuredCall {
   readonly seconds: number;
 }

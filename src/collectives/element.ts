@@ -5,6 +5,7 @@ import { CollectiveError } from './errors.js';
 /** Vectors the collectives work on. 16-bit floats live in a Uint16Array and need their type said. */
 export type Vector = Float32Array | Float64Array | Int8Array | Int32Array | BigInt64Array | Uint8Array | Uint16Array;
 
+/** Types of elements; i64 is a BigInt64Array, f16 and bf16 lie in a Uint16Array. */
 export type ElementType = 'f32' | 'f64' | 'f16' | 'bf16' | 'i8' | 'i32' | 'i64' | 'u8';
 
 /**

@@ -13,6 +13,7 @@ export type CollectiveErrorCode =
   | 'COLL_CLOSED'
   | 'COLL_SYSTEM';
 
+/** Thrown by collectives; `code` says which kind. */
 export class CollectiveError extends Error {
   readonly code: CollectiveErrorCode;
 

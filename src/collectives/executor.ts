@@ -38,6 +38,7 @@ export interface Runnable {
   readonly running: boolean;
 }
 
+/** What carries a communicator's calls: shared memory inside one host, messages otherwise. */
 export type ExecutorKind = 'shared-memory' | 'messaging';
 
 export interface Executor {

@@ -15,6 +15,7 @@ export interface Link {
   readonly curve?: Curve;
 }
 
+/** Seconds per byte at some sizes, ascending; between two of them it is interpolated. */
 export type Curve = readonly { readonly bytes: number; readonly secondsPerByte: number }[];
 
 export interface Machine {

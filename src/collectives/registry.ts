@@ -15,6 +15,7 @@ import { scatterAlgorithms } from './scatter/registry.js';
 import { sendReceiveAlgorithms } from './send-receive/registry.js';
 import { shardedAllreduceAlgorithms } from './sharded-allreduce/registry.js';
 
+/** All algorithms by collective. */
 export const ALGORITHMS: Readonly<Record<Collective, readonly Algorithm[]>> = {
   allreduce: allreduceAlgorithms,
   'sharded-allreduce': shardedAllreduceAlgorithms,

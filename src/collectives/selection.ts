@@ -24,6 +24,7 @@ export type Verdict =
   /** The user's override leaves it out. */
   | { readonly kind: 'overridden' };
 
+/** An algorithm that was weighed, and why it won or lost. */
 export interface Candidate {
   readonly name: string;
   readonly verdict: Verdict;

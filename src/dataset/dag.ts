@@ -32,6 +32,7 @@ export interface Emitted {
   readonly row: unknown;
 }
 
+/** What a task of a vertex is given. */
 export interface VertexContext {
   /** Rows by the name of the input; 'in' where an edge names none. */
   readonly inputs: Readonly<Record<string, AsyncIterable<unknown>>>;
@@ -41,6 +42,7 @@ export interface VertexContext {
   emit(output: string, row: unknown): Emitted;
 }
 
+/** A source of rows, or a computation that is run as several tasks. */
 export type Vertex =
   | { readonly source: Dataset<unknown> }
   | {
@@ -49,6 +51,7 @@ export type Vertex =
       readonly tasks?: number;
     };
 
+/** Rows that go from an output of one vertex to an input of another. */
 export interface Edge {
   readonly from: string;
   readonly to: string;
@@ -62,7 +65,9 @@ export interface Edge {
 }
 
 export interface DagInit {
+  /** The vertices by name. */
   readonly vertices: Readonly<Record<string, Vertex>>;
+  /** How rows go between vertices; without circles. */
   readonly edges: readonly Edge[];
 }
 

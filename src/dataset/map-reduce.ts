@@ -15,11 +15,13 @@ import type { Dataset } from './dataset.js';
 import { identityOf } from './rows/hash.js';
 
 export interface MapReduceInit<T, K, V, R> {
+  /** The records. */
   readonly input: Dataset<T>;
   /** Emits any number of pairs for a record. */
   map(record: T, emit: (key: K, value: V) => void): void;
   /** Values of a key in one map task become one; may run any number of times. Default: values travel as they are. */
   combine?(key: K, values: V[]): V;
+  /** All values of a key become one result. */
   reduce(key: K, values: V[]): R;
   /** A folder: the result is saved there as one JSON line per [key, result]. Default: nothing is saved. */
   readonly output?: string;

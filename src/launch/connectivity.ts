@@ -32,6 +32,7 @@ export interface PathResult {
   readonly problem: string | undefined;
 }
 
+/** Which pairs of ranks can talk, address by address. */
 export interface ConnectivityResult {
   readonly paths: readonly PathResult[];
   /** Pairs without any address that works. */

@@ -11,6 +11,7 @@ import { countTasks, expandNodes } from './slurm-names.js';
 
 export type Launcher = 'verbena' | 'torchrun' | 'openmpi' | 'mpich' | 'slurm' | 'kubernetes' | 'single';
 
+/** What the launcher's variables say. */
 export interface LaunchEnvironment {
   readonly launcher: Launcher;
   readonly rank: number;

@@ -5,6 +5,7 @@ import { type AddressCandidate, explainAddresses } from './interfaces.js';
 import type { Member } from './member.js';
 import { type Availability, explainSelection, type Pair, type Selection, selectProvider } from './selector.js';
 
+/** Which engine and which provider the ranks of a world take, and why. */
 export interface WorldChoices {
   readonly engines: readonly EngineVerdict[];
   /** From one rank to one of each host, since ranks of a host are alike. */

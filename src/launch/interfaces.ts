@@ -9,6 +9,7 @@ import { BlockList, isIPv6 } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import { LaunchError } from './errors.js';
 
+/** An address of a network interface of this host. */
 export interface HostAddress {
   readonly interface: string;
   readonly address: string;

@@ -15,6 +15,7 @@ export interface Pair {
   readonly to: Member;
 }
 
+/** A provider that a pair of ranks could use. */
 export interface Candidate {
   /** Name for `openDevice`. */
   readonly provider: string;
@@ -100,6 +101,7 @@ export interface Verdict {
   readonly why: string;
 }
 
+/** The provider of a pair of ranks, and what was found out about every candidate. */
 export interface Selection {
   /** undefined: nothing joins the two. */
   readonly provider: string | undefined;

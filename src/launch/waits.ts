@@ -15,6 +15,7 @@ import { type Board, SITE_COUNT, SLOT_COUNT } from './board.js';
 /** As a peer: the call waits for whoever comes, and nobody in particular is missing. */
 export const ANYONE = -2;
 
+/** The waits of one process, on the board that its launcher and the other ranks read. */
 export class WaitRegistry {
   readonly #board: Board;
   readonly #words: Int32Array;

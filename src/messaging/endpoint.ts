@@ -17,6 +17,7 @@ import { EndpointStream } from './stream/endpoint-stream.js';
 import type { Tag } from './tag/tag.js';
 import type { Worker } from './worker.js';
 
+/** Where an endpoint stands; 'failed' and 'closed' are final. */
 export type EndpointState = 'idle' | 'connecting' | 'ready' | 'closing' | 'closed' | 'failed';
 
 /** A one-sided request that begins now or after a fence. */

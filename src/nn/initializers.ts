@@ -7,6 +7,7 @@
 import type { Shape } from './layer.js';
 import type { Random } from './random.js';
 
+/** Fills the first values of a parameter. */
 export type Initializer = (values: Float32Array, shape: Shape, random: Random) => void;
 
 function fans(shape: Shape): { fanIn: number; fanOut: number } {

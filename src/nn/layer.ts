@@ -74,6 +74,7 @@ export interface Layer {
   backward(gradient: Address, pass: Pass): Address;
 }
 
+/** A layer before it has memory: what a model is described by. */
 export interface LayerSpec {
   /** What it is, such as `linear`. */
   readonly kind: string;

@@ -1,6 +1,7 @@
 /** The loss of a classifier: softmax of the logits, then the negative logarithm of the label's share, and its gradient in one pass. */
 import { addressOf, KERNEL, result, run } from './kernels.js';
 
+/** Loss of a batch, summed over its samples, and how many were right. */
 export interface Loss {
   /** Sum of the losses of the batch (not the mean). */
   lossSum: number;

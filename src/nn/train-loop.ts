@@ -13,11 +13,15 @@ import type { Optimizer } from './optimizers/optimizer.js';
 import { softmaxCrossEntropy } from './softmax-cross-entropy.js';
 
 export interface TrainOptions {
+  /** What is trained, in place. */
   model: Model;
+  /** Makes an update of a gradient; of the same model. */
   optimizer: Optimizer;
+  /** What is learned from. */
   data: ImageDataset;
   /** Its globalBatch is the batch; at most the model's maxBatch. */
   sampler: Sampler;
+  /** The rate of a step, or a function of the step's number. */
   learningRate: LearningRate;
   /** Passes over the data; at least 1. */
   epochs: number;
@@ -27,6 +31,7 @@ export interface TrainOptions {
   onStep?: (progress: StepProgress) => boolean | undefined;
 }
 
+/** What is told after a step. */
 export interface StepProgress {
   /** Steps done in all epochs, from 1. */
   step: number;
@@ -39,6 +44,7 @@ export interface StepProgress {
   samples: number;
 }
 
+/** Loss and accuracy over a data set. */
 export interface Evaluation {
   /** Mean loss. */
   loss: number;

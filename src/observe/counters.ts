@@ -30,6 +30,7 @@ const NAMES: readonly (keyof CounterTotals)[] = [
   'receivedBytes',
 ];
 
+/** Counters that stand at 0. */
 export const ZERO_COUNTERS: CounterTotals = {
   operations: 0,
   bytes: 0,

@@ -2,6 +2,7 @@
 
 import type { CounterTotals } from './counters.js';
 
+/** A queue pair of a device, as its counters stand now. */
 export interface QueuePairSnapshot {
   readonly qpNum: number;
   /** 'RC', 'UD', ... */
@@ -20,6 +21,7 @@ export interface CompletionQueueSnapshot {
   readonly counters: CounterTotals;
 }
 
+/** An open device of some process, as its counters stand now. */
 export interface DeviceSnapshot {
   readonly provider: string;
   readonly pid: number;

@@ -19,17 +19,21 @@ import { simulateRounds } from './simulate/rounds.js';
 import type { Network } from './topology/network.js';
 
 export interface ComparisonQuestion {
+  /** What the ranks do together. */
   readonly collective: Collective;
+  /** Where they do it. */
   readonly network: Network;
   /** Default: all the endpoints hold. */
   readonly ranks?: number;
   /** n, as nccl-tests count it. */
   readonly bytes: number;
+  /** Speed and latency of links. Default: those of `Fabric`. */
   readonly fabric?: FabricOptions;
   /** Names, or all. Default all. */
   readonly algorithms?: readonly string[] | 'all';
 }
 
+/** One algorithm on the network: times in ns, traffic in bytes. */
 export interface ComparedAlgorithm {
   readonly algorithm: string;
   readonly description: string;
@@ -62,6 +66,7 @@ export interface Comparison {
 /** Most messages of one schedule that are simulated when it was not asked for by name; more are left out with that reason. */
 const MOST_MESSAGES = 1_000_000;
 
+/** Prices and simulates the algorithms of a collective on a network. @throws PlanRefusal. */
 export function compareAlgorithms(q: ComparisonQuestion): Comparison {
   const all = ALGORITHMS[q.collective];
   if (all === undefined)

@@ -27,6 +27,7 @@ export interface Stage {
 /** Channels of one stage; sub-schedules use fewer. */
 const CHANNELS_PER_STAGE = 8;
 
+/** Stages in a chain: the lanes, and what each rank does in them. */
 export interface Staged {
   readonly lanes: readonly LaneSpec[];
   readonly steps: number;

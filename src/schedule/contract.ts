@@ -46,6 +46,7 @@ export const SCRATCH: BufferSpec = { name: 'scratch', kind: 'scratch' };
 
 /** Buffer ids of the collectives with separate buffers. */
 export const INPUT_ID = 0;
+/** The number of the buffer that a collective leaves its result in. */
 export const OUTPUT_ID = 1;
 
 /** The user buffers of a collective; algorithms append their scratch. @param root the root rank, where there is one. */

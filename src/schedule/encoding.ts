@@ -19,7 +19,9 @@ import type { Instruction, Operation, Schedule } from './schedule.js';
 
 /** First word: 'VSC' and the version of this layout. */
 export const ENCODING_MAGIC = 0x56534301;
+/** Words before the records of an encoded program. */
 export const HEADER_WORDS = 4;
+/** Words of one encoded instruction. */
 export const RECORD_WORDS = 8;
 /** Bit in word 0: the reduction that completes its chunks. */
 export const FINISH = 1 << 8;

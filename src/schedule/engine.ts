@@ -11,6 +11,7 @@
 import { isPost, isTake } from './instruction.js';
 import type { Instruction, Schedule } from './schedule.js';
 
+/** What is done with the operations of a run, one by one. */
 export interface Visitor<Payload> {
   /** A send, multicast or signal starts at `node`: returns what travels. */
   post(node: number, instruction: Instruction): Payload;
@@ -37,6 +38,7 @@ export interface Stuck {
   readonly instruction: Instruction;
 }
 
+/** What is left when no rank can go on. */
 export interface RunOutcome {
   /** Empty when every lane ran to its end. */
   readonly stuck: readonly Stuck[];

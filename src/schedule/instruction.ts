@@ -61,46 +61,57 @@ export function instruction(
   };
 }
 
+/** Sends chunks to another rank. */
 export function send(f: Place & Chunks & Stream & { readonly to: number }): Instruction {
   return instruction('send', f.to, f);
 }
 
+/** Sends chunks to all ranks at once, where the fabric can. */
 export function multicast(f: Place & Chunks & Stream): Instruction {
   return instruction('multicast', 0, f);
 }
 
+/** Takes chunks that another rank sends. */
 export function receive(f: Place & Chunks & Stream & { readonly from: number }): Instruction {
   return instruction('receive', f.from, f);
 }
 
+/** Combines chunks that another rank sends into the own. */
 export function receiveReduce(f: Place & Chunks & Stream & Finish & { readonly from: number }): Instruction {
   return instruction('receiveReduce', f.from, f);
 }
 
+/** Copies chunks inside the own memory. */
 export function copy(f: Place & Chunks & Other & { readonly rank: number }): Instruction {
   return instruction('copy', f.rank, f);
 }
 
+/** Combines chunks inside the own memory. */
 export function reduce(f: Place & Chunks & Other & Finish & { readonly rank: number }): Instruction {
   return instruction('reduce', f.rank, f);
 }
 
+/** Copies chunks out of another rank's memory. */
 export function read(f: Place & Chunks & Other & { readonly from: number }): Instruction {
   return instruction('read', f.from, f);
 }
 
+/** Combines chunks of another rank's memory into the own. */
 export function readReduce(f: Place & Chunks & Other & Finish & { readonly from: number }): Instruction {
   return instruction('readReduce', f.from, f);
 }
 
+/** Copies chunks into another rank's memory. */
 export function write(f: Place & Chunks & Other & { readonly to: number }): Instruction {
   return instruction('write', f.to, f);
 }
 
+/** Tells another rank to go on. */
 export function signal(f: Place & Stream & { readonly to: number }): Instruction {
   return instruction('signal', f.to, { ...f, count: 0 });
 }
 
+/** Waits for a signal of another rank. */
 export function wait(f: Place & Stream & { readonly from: number }): Instruction {
   return instruction('wait', f.from, { ...f, count: 0 });
 }

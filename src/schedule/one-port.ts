@@ -15,6 +15,7 @@ import { isPost, isReduction, isTake } from './instruction.js';
 import type { Instruction, Schedule } from './schedule.js';
 import { rangeLength, type Split } from './split.js';
 
+/** What a message costs on a link, in any unit of time. */
 export interface LinkConstants {
   /** Time per message. */
   readonly alpha: number;
@@ -22,6 +23,7 @@ export interface LinkConstants {
   readonly beta: number;
 }
 
+/** The constants of a network in which a rank sends one message and receives one at a time. */
 export interface OnePortModel {
   readonly network: LinkConstants;
   /** For lanes with reach `host` or `memory`. Default: as network. */

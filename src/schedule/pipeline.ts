@@ -31,6 +31,7 @@ export type PipelineOperation =
   | 'backwardWeight'
   | 'sendGradient';
 
+/** One step of a stage. */
 export interface PipelineInstruction {
   readonly op: PipelineOperation;
   /** 0 .. microbatches - 1. */
@@ -41,6 +42,7 @@ export interface PipelineInstruction {
   readonly peer: number;
 }
 
+/** The pipeline schedules. */
 export type PipelineName = 'gpipe' | '1f1b' | 'interleaved' | 'zb-h1';
 
 export interface PipelineOptions {
@@ -147,6 +149,7 @@ export interface PipelineTimes {
   readonly transfer?: number;
 }
 
+/** How long a schedule takes, and how much it holds, in the units of its options. */
 export interface PipelineTiming {
   /** From the first start to the last end. */
   readonly total: number;

@@ -22,6 +22,7 @@ import { describeInstruction, isReduction } from './instruction.js';
 import type { Instruction, Schedule } from './schedule.js';
 import { checkShape, type Flaw } from './well-formed.js';
 
+/** What symbolic execution has found. */
 export interface Proof {
   readonly ok: boolean;
   /** Empty when ok; at most `limit`. */

@@ -28,6 +28,7 @@ export interface Topology {
   readonly ranksPerHost: number | undefined;
 }
 
+/** Hosts that are all alike. */
 export interface RegularCluster {
   readonly hosts: number;
   /** Consecutive ranks on each host. Default 1. */

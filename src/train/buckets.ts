@@ -23,6 +23,7 @@ export interface ReadyRange {
   readonly readyMs: number;
 }
 
+/** A size of buckets that was weighed. */
 export interface BucketCandidate {
   /** A bucket is closed when it has at least this many bytes. */
   readonly bucketBytes: number;
@@ -31,6 +32,7 @@ export interface BucketCandidate {
   readonly exposedMs: number;
 }
 
+/** The buckets of a gradient, and the sizes that were weighed. */
 export interface BucketPlan {
   readonly buckets: readonly Bucket[];
   readonly bucketBytes: number;

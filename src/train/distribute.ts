@@ -75,6 +75,7 @@ export interface StepInput {
   loss(outputs: Float32Array, from: number, to: number, gradient: Float32Array, scale: number): Loss;
 }
 
+/** What one step did. */
 export interface StepResult {
   /** Steps done, this one included. */
   readonly step: number;
@@ -130,6 +131,7 @@ export async function distribute(
   return training;
 }
 
+/** A model that several ranks train together: made by `distribute`. */
 export class Distributed {
   readonly model: Model;
   readonly optimizer: Optimizer;

@@ -12,12 +12,14 @@ export interface Examples {
   read(samples: Uint32Array, inputs: Float32Array, labels: Int32Array): void;
 }
 
+/** A sample that was taken for something else. */
 export interface WrongAnswer {
   readonly sample: number;
   readonly answer: number;
   readonly label: number;
 }
 
+/** Loss and accuracy over a data set that the ranks have shared. */
 export interface SharedEvaluation {
   /** Mean loss over all samples. */
   readonly loss: number;

@@ -19,11 +19,13 @@ import type { Examples } from './evaluate.js';
 import { findStraggler, type RankTimes, type StragglerReport } from './stragglers.js';
 
 export interface FitOptions {
+  /** What is learned from; the same at all ranks. */
   readonly data: Examples;
   /** Its global batch is shared by the ranks. */
   readonly sampler: Sampler;
   /** Passes over the data; at least 1. */
   readonly epochs: number;
+  /** The rate of a step, or a function of the step's number. */
   readonly learningRate: LearningRate;
   /** Steps between two reports; at least 1. Default 20. */
   readonly reportEvery?: number;
@@ -53,6 +55,7 @@ export interface FitOptions {
   readonly onLoss?: 'shrink' | 'throw';
 }
 
+/** Ranks that were lost, or joined. */
 export interface MemberChange {
   readonly what: 'lost' | 'joined';
   readonly ranks: number;
@@ -61,6 +64,7 @@ export interface MemberChange {
   readonly tookMs: number;
 }
 
+/** How a training stands. */
 export interface FitReport {
   /** Steps done. */
   readonly step: number;
@@ -83,6 +87,7 @@ export interface FitReport {
   readonly straggler: StragglerReport;
 }
 
+/** How a training went. */
 export interface FitResult {
   readonly steps: number;
   /** Samples that this call trained on, over all ranks. */

@@ -39,6 +39,7 @@ export interface StepStart {
   readonly learningRate: number;
 }
 
+/** What an exchange made of a step. */
 export interface StepExchanged {
   /**
    * What is new. 'gradients': `gradients` hold the gradient to apply, and the loop steps the optimizer. 'parameters': `parameters` hold the result of the

@@ -15,6 +15,7 @@ export interface RankTimes {
   readonly transferMs: number;
 }
 
+/** Who holds the others up, and by what. */
 export interface StragglerReport {
   /** The rank the others wait for; undefined when nobody stands out. */
   readonly rank: number | undefined;

@@ -21,10 +21,12 @@ export const SPAN_KINDS = [
   'bucket-wait',
   'bucket-transfer',
 ] as const;
+/** What a rank did in a span. */
 export type SpanKind = (typeof SPAN_KINDS)[number];
 
 const FIELDS = 5;
 
+/** A stretch of time of one step. */
 export interface Span {
   readonly kind: SpanKind;
   /** ms of the monotonic clock. */

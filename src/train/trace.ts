@@ -4,6 +4,7 @@
  */
 import type { Span } from './timeline.js';
 
+/** The spans of one rank. */
 export interface RankTimeline {
   readonly rank: number;
   readonly spans: readonly Span[];

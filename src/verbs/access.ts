@@ -16,10 +16,15 @@ export interface Access {
   onDemand?: boolean;
 }
 
+/** The owner's own receives and reads may write. */
 export const ACCESS_LOCAL_WRITE = 1;
+/** Peers may WRITE. */
 export const ACCESS_REMOTE_WRITE = 2;
+/** Peers may READ. */
 export const ACCESS_REMOTE_READ = 4;
+/** Peers may use atomics. */
 export const ACCESS_REMOTE_ATOMIC = 8;
+/** Pages are taken when they are used (ODP). */
 export const ACCESS_ON_DEMAND = 64;
 
 const BITS: Readonly<Record<keyof Access, number>> = {

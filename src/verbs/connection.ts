@@ -21,6 +21,7 @@ export interface ConnectOptions {
   privateData?: Uint8Array;
   /** Gives up with VERBS_TIMEOUT. Default 5000, milliseconds. */
   timeoutMs?: number;
+  /** Gives up when aborted, with its reason. Default: none. */
   signal?: AbortSignal;
   /** Attributes of the queue pair. */
   attributes?: ConnectAttributes;
@@ -46,6 +47,7 @@ export interface ConnectionRequest {
   reject(privateData?: Uint8Array): void;
 }
 
+/** Takes connection requests under a name. */
 export interface Listener extends AsyncIterable<ConnectionRequest> {
   readonly name: string;
   /** What anyone who can reach this device passes to `connect`: the name, on a network after address and port (`10.0.0.1:4791/name`). */

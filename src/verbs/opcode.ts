@@ -64,5 +64,7 @@ export type CompletionOpcode = Opcode | 'RECV' | 'RECV_RDMA_WITH_IMM';
 /** Numeric codes of completion opcodes: OPCODES first, then the two receive kinds. */
 export const COMPLETION_OPCODES: readonly CompletionOpcode[] = [...OPCODES, 'RECV', 'RECV_RDMA_WITH_IMM'];
 
+/** Opcode of a completion: a SEND was received. */
 export const WC_RECV = OPCODES.length;
+/** Opcode of a completion: a WRITE with immediate data came in. */
 export const WC_RECV_RDMA_WITH_IMM = OPCODES.length + 1;

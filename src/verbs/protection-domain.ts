@@ -15,8 +15,11 @@ import type { Sge } from './work-request.js';
 
 /** What a queue pair is made from. */
 export interface QpInit {
+  /** The transport. */
   type: QpType;
+  /** Where completions of sends go. */
   sendCq: CompletionQueue;
+  /** Where completions of receives go; may be the same as sendCq. */
   recvCq: CompletionQueue;
   /** Receive requests come from here instead of the queue pair's own queue. A DCT must have one. */
   srq?: SharedReceiveQueue;

@@ -65,6 +65,7 @@ export interface QpAttributes {
   enSqdAsyncNotify?: boolean;
 }
 
+/** Names of the attributes that a transition may set. */
 export type QpAttribute = keyof QpAttributes;
 
 /** One transition of one type. */

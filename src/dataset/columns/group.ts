@@ -20,10 +20,15 @@ export interface Aggregate {
   readonly column: string | undefined;
 }
 
+/** The sum of a column in a group. */
 export const sum = (column: string): Aggregate => ({ kind: 'sum', column });
+/** Rows of a group. */
 export const count = (): Aggregate => ({ kind: 'count', column: undefined });
+/** The smallest value of a column in a group. */
 export const min = (column: string): Aggregate => ({ kind: 'min', column });
+/** The largest value of a column in a group. */
 export const max = (column: string): Aggregate => ({ kind: 'max', column });
+/** The mean of a column in a group. */
 export const mean = (column: string): Aggregate => ({ kind: 'mean', column });
 
 const OPS = { sum: 0, count: 1, min: 2, max: 3 } as const;

@@ -17,7 +17,9 @@ export interface ArrayOf {
   u8: Uint8Array;
 }
 
+/** What holds the values of a column. */
 export type ColumnArray = ArrayOf[Type];
+/** The arrays of a schema's columns, by name. */
 export type ColumnsOf<S extends Schema> = { readonly [N in keyof S]: ArrayOf[S[N]] };
 /** A row of columns as an object. */
 export type RowOf<S extends Schema> = { readonly [N in keyof S]: S[N] extends 'i64' ? bigint : number };

@@ -5,6 +5,7 @@ import type { PlanNode } from '../plan/node.js';
 import type { Stage, StagePlan } from '../plan/stages.js';
 import type { StageReport } from '../scheduler/protocol.js';
 
+/** One operator of a stage. */
 export interface ExplainedOperator {
   readonly id: number;
   readonly name: string;
@@ -13,6 +14,7 @@ export interface ExplainedOperator {
   readonly isCached: boolean;
 }
 
+/** Operators that run as one task per partition, up to the next shuffle. */
 export interface ExplainedStage {
   readonly id: number;
   readonly partitions: number;
@@ -26,6 +28,7 @@ export interface ExplainedStage {
   readonly report: StageReport | undefined;
 }
 
+/** What an action would run: stages, their operators, and how rows travel between them. */
 export interface PlanExplanation {
   readonly ranks: number;
   readonly shuffle: { readonly name: string; readonly reason: string };

@@ -67,6 +67,7 @@ export type Message =
   /** The sender takes no more tasks. */
   | { readonly type: 'leave' };
 
+/** How a stage of a job went. */
 export interface StageReport {
   readonly stage: number;
   readonly tasks: number;
@@ -82,6 +83,7 @@ export interface StageReport {
   readonly byRank: readonly number[];
 }
 
+/** How an action went. */
 export interface JobReport {
   readonly job: string;
   readonly ms: number;

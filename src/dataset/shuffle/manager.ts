@@ -21,6 +21,7 @@ import type { Budget } from '../memory/budget.js';
 import type { SegmentPool } from '../memory/segment-pool.js';
 import type { SpillDirectory } from '../memory/spill-directory.js';
 
+/** A shuffle: so many map tasks, so many partitions. */
 export interface ShuffleInfo {
   /** Unique among all shuffles of the world; the same on every rank. */
   readonly id: string;
@@ -53,6 +54,7 @@ export interface Run {
   seal(lengths: ArrayLike<number>): void;
 }
 
+/** Takes the output of one map task. */
 export interface ShuffleWriter {
   /** Memory for another run of so many bytes in all. @throws DATASET_DISK_FULL when neither memory nor disk may hold it. */
   run(bytes: number): Run;
@@ -70,6 +72,7 @@ export interface FetchedBlock {
   release(): void;
 }
 
+/** Blocks of one partition that a reduce task asks for. */
 export interface ReadRequest {
   readonly shuffle: ShuffleInfo;
   readonly partition: number;
@@ -80,6 +83,7 @@ export interface ReadRequest {
   readonly signal?: AbortSignal;
 }
 
+/** Moves map output to the tasks that read it. One per rank; conformance/shuffle holds all of them to this contract. */
 export interface ShuffleManager {
   readonly name: string;
   /** How readers learn where blocks are: 'broadcast' asks the scheduler to send the block list to all ranks before they read. */
@@ -118,6 +122,7 @@ export interface ShuffleServices {
   readonly address: string;
 }
 
+/** What a manager has moved since it was made, in bytes and blocks. */
 export interface ShuffleCounters {
   bytesWritten: number;
   bytesRead: number;
@@ -131,6 +136,7 @@ export interface ShuffleCounters {
   tableMisses: number;
 }
 
+/** Counters that stand at 0. */
 export function newCounters(): ShuffleCounters {
   return {
     bytesWritten: 0,

@@ -14,6 +14,7 @@ export interface CsvOptions extends TextOptions {
   readonly delimiter?: string;
   /** The first line of each file has the names. Default true; without it, `columns` gives them. */
   readonly header?: boolean;
+  /** Names of the fields, in their order. Default: those of the first line. */
   readonly columns?: readonly string[];
   /** Fields that are not text. An empty number is NaN; booleans are true, false, 1, 0 or empty. What is none of that is DATASET_SCHEMA. */
   readonly types?: Readonly<Record<string, FieldType>>;

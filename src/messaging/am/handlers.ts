@@ -23,6 +23,7 @@ export interface ActiveMessage {
   receive(into: Data): Promise<void>;
 }
 
+/** Called for each active message that names its number. */
 export type ActiveMessageHandler = (message: ActiveMessage) => void | Promise<void>;
 
 export class Handlers {

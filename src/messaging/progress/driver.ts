@@ -13,6 +13,7 @@ import type { Worker } from '../worker.js';
 /** Longest time that a call keeps the event loop while messages come in, microseconds. */
 const MOST_SPIN_US = 1000;
 
+/** How a worker waits: poll keeps a core busy, event sleeps, adaptive polls for a moment and then sleeps. */
 export type ProgressMode = 'poll' | 'event' | 'adaptive';
 
 export class Driver {

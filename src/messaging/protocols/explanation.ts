@@ -3,6 +3,7 @@
 import type { Costs, ProtocolName } from './protocol.js';
 import { cheapest, costAt, type Range, type Selection } from './selection.js';
 
+/** A protocol that was weighed for a message, and why it won or lost. */
 export interface CandidateExplanation {
   readonly protocol: ProtocolName;
   readonly summary: string;

@@ -64,6 +64,7 @@ export interface Protocol {
   cost(costs: Costs, abilities: Abilities): CostLine;
 }
 
+/** The protocols; each has a file of its own beside this one. */
 export type ProtocolName = 'eager-short' | 'eager-bcopy' | 'eager-zcopy' | 'rndv-get' | 'rndv-put' | 'rndv-pipeline' | 'rndv-am';
 
 /** Nanoseconds for one byte of the link, and of a copy. */

@@ -5,6 +5,7 @@
 import { addressOf, KERNEL, run } from '../kernels.js';
 import type { IdxArray } from './idx.js';
 
+/** What images are normalised by. */
 export interface Normalization {
   /** Mean of the data, bytes read as 0 .. 1. */
   mean: number;

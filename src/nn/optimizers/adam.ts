@@ -86,6 +86,7 @@ export class Adam extends Moments {
   }
 }
 
+/** Adam whose weight decay is taken from the weights themselves, not added to the gradient. */
 export class AdamW extends Moments {
   constructor(model: Trained, options: AdamOptions = {}) {
     super('adamw', model, options, true);

@@ -23,6 +23,7 @@ export interface CompressionQuestion {
   readonly overlap?: number;
 }
 
+/** Seconds of a step with and without, and whether it pays. */
 export interface CompressionAnswer {
   readonly originalStepSeconds: number;
   readonly compressedStepSeconds: number;
@@ -35,6 +36,7 @@ export interface CompressionAnswer {
   readonly breakEvenBytesPerSecond: number;
 }
 
+/** Whether T_comp x I_comp is below T_orig x I_orig. @throws PlanRefusal. */
 export function compressionPayoff(q: CompressionQuestion): CompressionAnswer {
   const workers = requireInteger('workers', q.workers, 1);
   const ratio = requireNumber('ratio', q.ratio, 1);

@@ -21,6 +21,7 @@ export interface ParameterServerQuestion {
   readonly colocated?: boolean;
 }
 
+/** Seconds of one exchange, by the way in which it is done. */
 export interface ParameterServerAnswer {
   readonly pushSeconds: number;
   readonly pushThenPullSeconds: number;

@@ -19,6 +19,7 @@ export interface EnergyOptions {
   readonly moneyPerKilowattHour?: number;
 }
 
+/** Watts of waiting, one way and the other. */
 export interface EnergyAnswer {
   readonly pollingWatts: number;
   readonly nicWatts: number;

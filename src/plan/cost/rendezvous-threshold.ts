@@ -14,6 +14,7 @@ export interface LinkKind {
   readonly latencyNs: number;
 }
 
+/** Links by name: usual bandwidths and latencies. */
 export const linkKinds: readonly LinkKind[] = [
   { name: 'sdr', bytesPerSecond: 1e9, latencyNs: 5000 },
   { name: 'ddr', bytesPerSecond: 2e9, latencyNs: 2500 },
@@ -28,6 +29,7 @@ export const linkKinds: readonly LinkKind[] = [
   { name: 'roce-400', bytesPerSecond: 50e9, latencyNs: 800 },
 ];
 
+/** The link of that name. @throws PlanRefusal that lists them. */
 export function linkNamed(name: string): LinkKind {
   const found = linkKinds.find((link) => link.name === name);
   if (found === undefined)
@@ -60,6 +62,7 @@ export interface CostLine {
   readonly nsPerByte: number;
 }
 
+/** The two cost lines and where they cross. */
 export interface ThresholdAnswer {
   readonly eager: CostLine;
   readonly rendezvous: CostLine;

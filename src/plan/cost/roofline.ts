@@ -6,6 +6,7 @@ import { requireNumber } from '../refusal.js';
 import type { Device } from '../train/cluster.js';
 
 export interface RooflineQuestion {
+  /** What computes. */
   readonly device: Device;
   /** Floating-point operations of the work. */
   readonly flops: number;
@@ -17,6 +18,7 @@ export interface RooflineQuestion {
   readonly wireBytesPerSecond?: number;
 }
 
+/** Which roof limits the work, and how far it is from the others. */
 export interface RooflineAnswer {
   readonly intensity: number;
   /** FLOPs per byte at which memory stops being the limit. */

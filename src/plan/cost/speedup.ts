@@ -6,6 +6,7 @@
  */
 import { requireInteger, requireNumber } from '../refusal.js';
 
+/** Speed-up by both laws, at one number of workers. */
 export interface SpeedupAnswer {
   readonly amdahl: number;
   readonly gustafson: number;

@@ -15,6 +15,7 @@ export interface CalibrationRun {
   readonly heldOut: readonly MeasuredTime[];
 }
 
+/** A measured time and what the fitted constants say of it; `error` is relative. */
 export interface PredictedTime extends MeasuredTime {
   readonly predictedSeconds: number;
   /** Predicted over measured, minus 1. */

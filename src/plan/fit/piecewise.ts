@@ -8,6 +8,7 @@
 import { PlanRefusal } from '../refusal.js';
 import type { MeasuredRow } from './published-tables.js';
 
+/** Seconds by bytes. */
 export interface TimeModel {
   /** Seconds for that many bytes. */
   predict(bytes: number): number;
@@ -50,6 +51,7 @@ export function fitPiecewise(given: readonly MeasuredRow[]): TimeModel {
   };
 }
 
+/** A measured row and what the model says of it; `error` is relative. */
 export interface PredictedRow extends MeasuredRow {
   readonly predictedSeconds: number;
   /** (predicted - measured) / measured. */

@@ -8,6 +8,7 @@ export interface MeasuredRow {
   readonly seconds: number;
 }
 
+/** A table of times that others have published. */
 export interface MeasuredTable {
   readonly name: string;
   readonly ranks: number;

@@ -9,6 +9,7 @@ export interface Bar {
   readonly note: string;
 }
 
+/** An SVG of horizontal bars, each made of the parts. */
 export function drawBars(label: string, parts: readonly string[], bars: readonly Bar[]): string {
   const [width, left, right, row, top] = [960, 210, 150, 30, 38];
   const height = top + bars.length * row + 10;

@@ -23,6 +23,7 @@ export interface ChartOptions {
   readonly markX?: number;
 }
 
+/** An SVG of curves over one axis. */
 export function drawCurves(curves: readonly Curve[], options: ChartOptions): string {
   const [width, height, left, right, top, bottom] = [960, 460, 74, 190, 18, 52];
   const xs = curves.flatMap((curve) => curve.points.map((point) => point[0]));

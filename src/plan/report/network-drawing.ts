@@ -34,6 +34,7 @@ const roleWords: Readonly<Record<LinkRole, string>> = {
   line: 'line',
 };
 
+/** An SVG of a network: switches, endpoints and links. */
 export function drawNetwork(network: Network, options: DrawingOptions = {}): string {
   const width = options.size ?? 520;
   const flat = isFlat(network);

@@ -16,6 +16,7 @@ export interface PageTable {
   readonly highlight?: number;
 }
 
+/** A part of a page under one heading. */
 export interface Section {
   readonly heading: string;
   readonly text?: string;
@@ -31,6 +32,7 @@ export interface Page {
   readonly sections: readonly Section[];
 }
 
+/** The page as HTML that loads nothing from elsewhere. */
 export function renderPage(page: Page): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

@@ -19,6 +19,7 @@ import type { Router } from './router.js';
 
 export type ChannelRule = 'single' | 'dateline' | 'after-global' | 'per-hop';
 
+/** Whether the routes of a network can wait for each other in a circle, and how many virtual channels prevent it. */
 export interface DeadlockReport {
   /** Whether the routing is free of deadlock on one virtual channel. */
   readonly freeWithOneChannel: boolean;

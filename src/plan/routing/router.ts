@@ -13,6 +13,7 @@
 import { PlanRefusal } from '../refusal.js';
 import { linkRoles, type Network } from '../topology/network.js';
 
+/** minimal: one shortest path; ecmp: spread over all shortest ones; valiant: over a random node in between. */
 export type Routing = 'minimal' | 'ecmp' | 'valiant';
 
 export interface Router {
@@ -28,6 +29,7 @@ export interface RouterOptions {
   readonly seed?: number;
 }
 
+/** A router of the network. The same seed gives the same paths. @throws PlanRefusal. */
 export function makeRouter(network: Network, routing: Routing, options: RouterOptions = {}): Router {
   const seed = options.seed ?? 1;
   const table = new DistanceTable(network);

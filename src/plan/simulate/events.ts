@@ -14,6 +14,7 @@ import { type HelperKind, placeHelpers } from './placement.js';
 import { TrafficReader, type Workload } from './traffic.js';
 import { makeTransfers, pathLatencyNs } from './transfers.js';
 
+/** How long the schedule took, and what it moved. */
 export interface EventsResult {
   readonly totalNs: number;
   readonly messages: number;
@@ -55,6 +56,7 @@ interface Stream {
   taker: Lane | undefined;
 }
 
+/** Plays the schedule message by message; links are shared fairly by whatever crosses them at a time. */
 export function simulateEvents(fabric: Fabric, workload: Workload, options: { helpers?: HelperKind } = {}): EventsResult {
   const { schedule } = workload;
   placeHelpers(fabric, schedule, options.helpers ?? 'switches');

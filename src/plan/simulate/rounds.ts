@@ -10,6 +10,7 @@ import { type HelperKind, placeHelpers } from './placement.js';
 import { patternTraffic, type StepTraffic, type Workload } from './traffic.js';
 import { type Flow, pathLatencyNs, runTogether } from './transfers.js';
 
+/** How long the schedule took, and what it moved. */
 export interface RoundsResult {
   readonly totalNs: number;
   /** The part that does not grow with the size: overheads and latencies of all rounds. */
@@ -31,6 +32,7 @@ export interface RoundsOptions {
   readonly helpers?: HelperKind;
 }
 
+/** Plays the schedule in rounds: each takes as long as its busiest link. */
 export function simulateRounds(fabric: Fabric, workload: Workload, options: RoundsOptions = {}): RoundsResult {
   placeHelpers(fabric, workload.schedule, options.helpers ?? 'switches');
   const ranks = options.helpers === 'endpoints' ? workload.schedule.nodes : workload.schedule.size;

@@ -9,6 +9,7 @@ import { PlanRefusal, requireNumber } from '../refusal.js';
 import type { CableClass } from './network.js';
 import type { Topology, TopologyFigures, TopologyParameters } from './topology.js';
 
+/** What boxes and cables cost. */
 export interface PriceTable {
   /** Ports of a switch box. Default 64. */
   readonly boxPorts: number;
@@ -20,6 +21,7 @@ export interface PriceTable {
 
 const defaultPrices: PriceTable = { boxPorts: 64, box: 14_280, cable: { board: 0, dac: 272, aoc: 603 } };
 
+/** What a network costs, in the money of the price table. */
 export interface NetworkCost {
   readonly boxes: number;
   readonly boxMoney: number;
@@ -48,6 +50,7 @@ export function networkCost(figures: TopologyFigures, planes = 1, prices: PriceT
   return { boxes: planes * boxes, boxMoney, cableMoney, money, moneyPerEndpoint: money / figures.endpoints };
 }
 
+/** The next larger network of a kind, and what it costs beyond the present one. */
 export interface GrowthCost {
   readonly parameters: TopologyParameters;
   readonly description: string;

@@ -17,6 +17,7 @@ import type { Topology, TopologyParameters } from './topology.js';
 import { torus, torus3d } from './torus.js';
 import { tree } from './tree.js';
 
+/** All kinds of topologies, in the order of the tables. */
 export const topologies: readonly Topology[] = [
   chain,
   ring,

@@ -14,6 +14,7 @@
 import { PlanRefusal, requireInteger } from '../refusal.js';
 import type { CableClass, LinkRole, Network } from './network.js';
 
+/** Parameters by name, as in `dragonfly:p=4,a=8,h=4`. */
 export type TopologyParameters = Readonly<Record<string, number | readonly number[]>>;
 
 /** One parameter of a topology: what it means and which integers it takes. */
@@ -47,6 +48,7 @@ export interface Bisection {
   readonly relative: number;
 }
 
+/** What a network of given parameters is: size, diameter, bisection, blocking, cables. */
 export interface TopologyFigures {
   readonly topology: string;
   readonly parameters: TopologyParameters;

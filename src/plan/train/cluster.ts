@@ -4,6 +4,7 @@
  */
 import { PlanRefusal, requireInteger, requireNumber } from '../refusal.js';
 
+/** An accelerator: its speed, its memory, and its links. */
 export interface Device {
   readonly name: string;
   /** Dense half-precision operations per second. */
@@ -33,6 +34,7 @@ export interface Cluster {
 }
 
 const GB = 1e9;
+/** Devices by name. */
 export const devices: readonly Device[] = [
   {
     name: 'v100',
@@ -68,6 +70,7 @@ export const devices: readonly Device[] = [
   },
 ];
 
+/** The device of that name. @throws PlanRefusal that lists them. */
 export function deviceNamed(name: string): Device {
   const found = devices.find((device) => device.name === name);
   if (found === undefined)

@@ -18,6 +18,7 @@ export interface Model {
   readonly batch: number;
 }
 
+/** Transformers by name. */
 export const models: readonly Model[] = [
   { name: 'gpt2-1.5b', layers: 48, hidden: 1600, heads: 25, sequence: 1024, vocabulary: 50_257, batch: 512 },
   { name: 'gpt3-6.7b', layers: 32, hidden: 4096, heads: 32, sequence: 2048, vocabulary: 51_200, batch: 1024 },
@@ -59,6 +60,7 @@ export function embeddingParameters(model: Model): number {
   return (model.vocabulary + model.sequence) * model.hidden;
 }
 
+/** How many parameters a model has. */
 export function parameters(model: Model): number {
   return model.layers * layerParameters(model) + embeddingParameters(model) + 2 * model.hidden;
 }

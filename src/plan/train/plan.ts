@@ -19,6 +19,7 @@ import { pipelineCost } from './pipeline-cost.js';
 
 export type TensorSplit = 'megatron' | 'column';
 
+/** How a training is split over devices. */
 export interface PlanChoice {
   readonly data: number;
   readonly tensor: number;
@@ -39,6 +40,7 @@ export interface PlanChoice {
   readonly sequenceParallel?: boolean;
 }
 
+/** What a plan takes: memory in bytes, times of a step in seconds. */
 export interface PlanCost {
   readonly choice: Required<PlanChoice>;
   readonly microBatches: number;

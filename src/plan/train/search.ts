@@ -25,6 +25,7 @@ export interface RankedPlan {
   readonly reason: string;
 }
 
+/** The best plan, and the others with what they lose by. */
 export interface SearchResult {
   readonly best: PlanCost;
   /** All that fit, fastest first, then those that do not fit. One per (data, tensor, pipeline, micro-batch). */

@@ -16,6 +16,7 @@ export interface IntervalInput {
   readonly restartSeconds?: number;
 }
 
+/** How often to write a checkpoint, by Young and by Daly. */
 export interface SuggestedInterval {
   /** Between two checkpoints, seconds. */
   readonly youngSeconds: number;

@@ -22,6 +22,7 @@ export interface RestoreOptions {
   onBad?(step: number, reason: string): void;
 }
 
+/** Where the run that was restored stands. */
 export interface Restored {
   /** Steps done: give it to `distribute` as `stepsDone`. */
   readonly step: number;

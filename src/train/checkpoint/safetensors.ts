@@ -18,12 +18,14 @@ const KINDS = {
 type Kind = keyof typeof KINDS;
 type TensorData = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array;
 
+/** A named array and its shape. */
 export interface Tensor {
   readonly name: string;
   readonly shape: readonly number[];
   readonly data: TensorData;
 }
 
+/** What a file holds. */
 export interface SafetensorsFile {
   readonly tensors: ReadonlyMap<string, Tensor>;
   readonly metadata: Readonly<Record<string, string>>;

@@ -78,6 +78,7 @@ interface Place {
   delivered: boolean;
 }
 
+/** The worker's side of parameter servers: pushes gradients, pulls parameters. */
 export class ParameterClient {
   readonly #options: ParameterClientOptions;
   readonly #context: Context;

@@ -22,6 +22,7 @@ import type { ServerOptimizer } from './server-optimizer.js';
 import { SERVER_MODES, type ServerMode } from './shard.js';
 import { cutShards } from './shard-cut.js';
 
+/** How servers apply gradients; the same at all ranks. */
 export interface ServerSettings {
   /** When gradients are applied; see shard.ts. Default 'sync'. */
   readonly mode?: ServerMode;
@@ -38,6 +39,7 @@ export interface ServerSettings {
 export interface GroupOptions extends ServerSettings {
   /** 0 .. size - 1. */
   readonly rank: number;
+  /** Ranks, at least 1. */
   readonly size: number;
   /** Gives one's own bytes to all ranks and returns those of all, by rank; called twice. */
   readonly share: (own: Uint8Array) => Promise<Uint8Array[]>;
@@ -47,7 +49,9 @@ export interface GroupOptions extends ServerSettings {
   readonly workers: readonly number[];
   /** The device whose arena memory parameters and gradients are. */
   readonly device: Device;
+  /** What the worker pulls into. */
   readonly parameters: Float32Array;
+  /** What the worker pushes, in place; as long as the parameters. */
   readonly gradients: Float32Array;
   /** The tensors in them. */
   readonly ranges: readonly ParameterRange[];
@@ -57,6 +61,7 @@ export interface GroupOptions extends ServerSettings {
   readonly timeoutMs?: number;
 }
 
+/** Servers and workers of one set of parameters, seen from one rank. */
 export class ParameterServerGroup {
   readonly plan: GroupPlan;
   /** The worker's side; undefined on a rank that only serves. */

@@ -18,6 +18,7 @@ import { makeOptimizer, type ServerOptimizer } from './server-optimizer.js';
 const FIRST_ADDRESS: Readonly<Record<number, number>> = { [KERNEL.sgd]: 4, [KERNEL.adam]: 8 };
 
 export const SERVER_MODES = ['sync', 'async', 'ssp'] as const;
+/** When gradients are applied: when all workers' are there, at once, or at once within a bound of staleness. */
 export type ServerMode = (typeof SERVER_MODES)[number];
 
 export interface ShardOptions {

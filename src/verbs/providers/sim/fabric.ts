@@ -29,6 +29,7 @@ export interface FabricOptions {
   readonly mtu?: number;
   /** Links of the star that devices are joined by where no `network` is given. Default 100 Gb/s, 500 ns, no limit. */
   readonly link?: LinkSpec;
+  /** Links and switches. Default: a star of `link`s. */
   readonly network?: NetworkSpec;
   /** What goes wrong. Default: nothing. Its seed also starts PSNs and ids. */
   readonly faults?: FaultPlan;
@@ -68,6 +69,7 @@ export interface FabricCounters {
   readonly events: number;
 }
 
+/** Simulated devices and the links between them, on one clock. */
 export class SimFabric {
   readonly isVirtual: boolean;
   readonly mtu: number;

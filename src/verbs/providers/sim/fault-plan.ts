@@ -22,6 +22,7 @@ export interface PacketFilter {
   readonly perMillion?: number;
 }
 
+/** Something that goes wrong: with packets, or with a link or a device. */
 export type FaultRule =
   | (PacketFilter & { readonly kind: 'drop' | 'duplicate' | 'corrupt' })
   /** Holds a packet back by 1 to `delayNs`, so that later ones overtake it. */
