@@ -228,10 +228,10 @@ static int64_t send_message(engine *e, int32_t *c) {
   const size_t header_bytes = (size_t)c[4];
   operation *o = operation_take(e);
   ucp_request_param_t p = parameters(o);
+  p.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+  p.flags = (uint32_t)c[3];
   if (c[5] >= 0) {
     const size_t all = ROUND4(header_bytes) + (size_t)c[5];
-    p.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    p.flags = UCP_AM_SEND_FLAG_EAGER;
     return outcome(o, ucp_am_send_nbx(endpoint, MESSAGE_ID, NULL, 0, keep(o, c + 10, all), all, &p));
   }
   const char *header = keep(o, c + 10, header_bytes);
@@ -312,8 +312,8 @@ void engine_run(engine *e) {
   head[HEAD_DONE] = 0;
   if (head[HEAD_MODE] == MODE_FLUSH) return;
   if (e->first) hand_over_waiting(e);
-  for (int look = 0; look < LOOKS && !e->first && head[HEAD_EVENTS] == 0 && head[HEAD_DONE] == 0; look++)
-    head[HEAD_DONE] = (int32_t)ucp_worker_progress(e->worker);
+  for (int look = 0; look < LOOKS && !e->first && head[HEAD_EVENTS] == 0; look++)
+    head[HEAD_DONE] += (int32_t)ucp_worker_progress(e->worker);
 }
 
 int engine_arm(engine *e) { return e->first || e->head[HEAD_EVENTS] > 0 ? 0 : ucp_worker_arm(e->worker) == UCS_OK; }

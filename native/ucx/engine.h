@@ -22,7 +22,7 @@ enum { MODE_PROGRESS, MODE_FLUSH };
 
 /* Commands. Offsets of their fields are in 32-bit words; f64 fields start at even words. */
 enum {
-  CMD_SEND = 1, /* 2 endpoint, 4 header bytes, 5 inline bytes or -1, 6 f64 address, 8 f64 length, 10 header, then inline bytes at the next multiple of 4 */
+  CMD_SEND = 1, /* 2 endpoint, 3 ucp_send_am_flags, 4 header bytes, 5 inline bytes or -1, 6 f64 address, 8 f64 length, 10 header, then inline bytes at the next multiple of 4 */
   CMD_TAKE,     /* 2 kind of data, 4 f64 data, 6 f64 destination, 8 f64 length */
   CMD_DROP,     /* 2 kind of data, 4 f64 data */
   CMD_PUT,      /* 2 endpoint, 3 inline bytes or -1, 4 f64 address, 6 f64 length, 8 f64 remote address, 10 f64 rkey, 12 inline bytes */
@@ -44,7 +44,7 @@ enum {
 
 /* Data up to here comes with the event. */
 #define INLINE_BYTES 16384
-/* Looks at UCX in one call, while nothing happens: cheaper than coming back for each. */
+/* Looks at UCX in one call, while there is nothing to tell: after a large copy the way back to JavaScript finds nothing in the caches. */
 #define LOOKS 32
 
 typedef struct engine engine;

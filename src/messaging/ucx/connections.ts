@@ -40,6 +40,8 @@ interface Introduction {
   readonly worker: string;
   /** Number of the endpoint at the sender. */
   readonly from: number;
+  /** Bytes of messages that it takes from this peer unasked. */
+  readonly window: number;
   /** HELLO: the sender's address, and the name that it wants, if it came by one. */
   readonly address?: string;
   readonly service?: string;
@@ -169,8 +171,8 @@ export class UcxConnections implements Connecting {
   }
 
   #introduce(way: number, kind: number, more: Partial<Introduction>): void {
-    const { label, id, rings } = this.#worker;
-    const text = Buffer.from(JSON.stringify({ label, worker: id, ...more }));
+    const { label, id, window, rings } = this.#worker;
+    const text = Buffer.from(JSON.stringify({ label, worker: id, window, ...more }));
     if (kind !== WELCOME) rings.header[0] = kind;
     rings.commandBytes.set(text, rings.inlineAt(0));
     const result = rings.sendInline(way, 0, text.length);
@@ -285,6 +287,7 @@ export class UcxConnections implements Connecting {
 
   #becomeReady(endpoint: UcxEndpoint, said: Introduction): void {
     endpoint.peer = said.label;
+    endpoint.window = said.window;
     endpoint.state = 'ready';
     this.peers.identify(endpoint, said.worker);
     this.#worker.live.push(endpoint);

@@ -3,11 +3,13 @@
 import { Endpoint } from '../endpoint.js';
 import type { Payload } from '../payload.js';
 import { UcxRemoteMemory } from './remote-memory.js';
-import { CREDIT, STREAM, STREAM_END, W_ENDPOINT, W_HI, W_KIND, W_LO, W_SEQUENCE } from './wire.js';
+import { CREDIT, MESSAGE_COST, ROOM, STREAM, STREAM_END, W_ENDPOINT, W_HI, W_KIND, W_LO, W_SEQUENCE } from './wire.js';
 import type { UcxWorker } from './worker.js';
 
 /** Most bytes of a stream in one message. */
 const STREAM_BYTES = 8192;
+/** The peer hears of room when so large a part of the window was taken. */
+const ROOM_SHARE = 4;
 
 export class UcxEndpoint extends Endpoint {
   readonly worker: UcxWorker;
@@ -22,6 +24,12 @@ export class UcxEndpoint extends Endpoint {
   /** What was heard when somebody looked last, and how many looks ago that was more than before. */
   heardBefore = 0;
   silentLooks = 0;
+  /** Counted messages in bytes: what the peer has room for, sent, known to be taken by it; taken here, and what the peer knows of that. */
+  window = 0;
+  #counted = 0;
+  #takenThere = 0;
+  #takenHere = 0;
+  #told = 0;
   /** Sends that wait for the connection, as request handles. */
   readonly pending: (() => void)[] = [];
   /** Puts were begun that nobody has heard the end of at the peer. */
@@ -30,6 +38,27 @@ export class UcxEndpoint extends Endpoint {
   constructor(worker: UcxWorker, id: number, peer: string) {
     super(id, peer);
     this.worker = worker;
+  }
+
+  /** Whether a message of this many bytes may go unasked; if so, it is counted. */
+  count(bytes: number): boolean {
+    const cost = bytes + MESSAGE_COST;
+    if (((this.#counted - this.#takenThere) | 0) + cost > this.window) return false;
+    this.#counted = (this.#counted + cost) | 0;
+    return true;
+  }
+
+  /** The peer has taken so much in all. */
+  onRoom(taken: number): void {
+    this.#takenThere = taken;
+  }
+
+  /** A counted message of this many bytes is in its receive, or in the store. */
+  took(bytes: number): void {
+    this.#takenHere = (this.#takenHere + bytes + MESSAGE_COST) | 0;
+    if (((this.#takenHere - this.#told) | 0) * ROOM_SHARE < this.worker.window || this.state !== 'ready') return;
+    this.#told = this.#takenHere;
+    this.control(ROOM, this.#takenHere);
   }
 
   get provider(): string {

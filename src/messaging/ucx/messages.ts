@@ -35,7 +35,7 @@ export class UcxMessages extends Handlers implements Messages {
     const { rings } = this.#worker;
     endpoint.address(MESSAGE, id, header.length);
     rings.commandBytes.set(header, rings.extraAt);
-    return this.#worker.post(endpoint, KIND_AM, header.length, payload, row);
+    return this.#worker.post(endpoint, KIND_AM, header.length, payload, row, 0);
   }
 
   arrived(endpoint: UcxEndpoint, arrival: Arrival): void {

@@ -41,6 +41,10 @@ export const EVENT_MESSAGE = 1;
 export const EVENT_DONE = 2;
 export const EVENT_FAILED = 3;
 
+/** ucp_send_am_flags. */
+const SEND_EAGER = 2;
+export const SEND_RENDEZVOUS = 4;
+
 /** ucp_atomic_op_t. */
 export const ATOMIC_ADD = 0;
 export const ATOMIC_CSWAP = 2;
@@ -139,15 +143,17 @@ export class Rings {
   sendInline(endpoint: number, extra: number, length: number): number {
     const c = this.commandWords;
     c[2] = endpoint;
+    c[3] = SEND_EAGER;
     c[4] = HEADER_BYTES + extra;
     c[5] = length;
     return this.#execute(SEND, this.inlineAt(extra) + length);
   }
 
-  /** Sends bytes at an address; `header` is filled. */
-  sendAt(endpoint: number, extra: number, address: number, length: number): number {
+  /** Sends bytes at an address; `header` is filled. `flags`: 0, UCX chooses, or SEND_RENDEZVOUS. */
+  sendAt(endpoint: number, extra: number, address: number, length: number, flags: number): number {
     const c = this.commandWords;
     c[2] = endpoint;
+    c[3] = flags;
     c[4] = HEADER_BYTES + extra;
     c[5] = -1;
     this.#c64[3] = address;

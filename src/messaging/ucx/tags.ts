@@ -1,6 +1,9 @@
 /**
  * Tagged messages over UCX's active messages: matching is done here, because UCX's own tags have 64 bits and ours stand beside a context and a source. What is
  * large comes as an announcement of UCX's rendezvous and is fetched straight into the memory of its receive.
+ *
+ * What comes before its receive is kept, up to a bound of the worker and a window of each endpoint. A message that finds the window full is announced, whatever its
+ * size: its bytes stay with the sender, who waits, and every receive finds its message all the same.
  */
 
 import type { Probed, Tags } from '../engine.js';
@@ -10,8 +13,8 @@ import { KIND_RECV, KIND_SEND, PENDING, type RequestTable } from '../requests.js
 import { PostedReceives, UnexpectedMessages } from '../tag/match-queue.js';
 import type { Arrival } from './arrival.js';
 import type { UcxEndpoint } from './endpoint.js';
-import { DATA_INLINE, DATA_RENDEZVOUS, HEADER_WORDS } from './rings.js';
-import { TAG, W_HI, W_KIND, W_LO } from './wire.js';
+import { DATA_INLINE, DATA_RENDEZVOUS, HEADER_WORDS, SEND_RENDEZVOUS } from './rings.js';
+import { COUNTED, TAG, W_HI, W_KIND, W_LO } from './wire.js';
 import type { UcxWorker } from './worker.js';
 
 /** Up to here whole words are copied one by one. */
@@ -24,6 +27,10 @@ interface Kept {
   readonly dataKind: number;
   readonly data: number;
   readonly bytes: Uint8Array | undefined;
+  /** Its bytes count as stored. */
+  readonly isStored: boolean;
+  /** It takes part of the endpoint's window until it is received. */
+  readonly isOwed: boolean;
 }
 
 export class UcxTags implements Tags {
@@ -33,21 +40,27 @@ export class UcxTags implements Tags {
   readonly #unexpected = new UnexpectedMessages();
   readonly #kept = new Map<number, Kept>();
   #nextKept = 0;
+  /** Messages that were kept within the bound of the worker. */
+  readonly store = { bytes: 0, count: 0 };
+  readonly #mostBytes: number;
+  readonly #mostMessages: number;
 
   constructor(worker: UcxWorker) {
     this.#worker = worker;
     this.#requests = worker.requests;
+    this.#mostBytes = worker.options.unexpectedBytes ?? 8 << 20;
+    this.#mostMessages = worker.options.unexpectedMessages ?? 4096;
   }
 
   send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number): number {
-    if (endpoint.state === 'ready' && !endpoint.closedByPeer) {
-      endpoint.address(TAG | (context << 16), lo, hi);
-      return this.#worker.post(endpoint, KIND_SEND, 0, payload, -1);
-    }
-    return this.#worker.postWhenReady(endpoint, KIND_SEND, payload, (row) => {
-      endpoint.address(TAG | (context << 16), lo, hi);
-      this.#worker.post(endpoint, KIND_SEND, 0, payload, row);
-    });
+    if (endpoint.state === 'ready' && !endpoint.closedByPeer) return this.#send(endpoint, payload, context, lo, hi, -1);
+    return this.#worker.postWhenReady(endpoint, KIND_SEND, payload, (row) => this.#send(endpoint, payload, context, lo, hi, row));
+  }
+
+  #send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number, row: number): number {
+    const isCounted = endpoint.count(payload.length);
+    endpoint.address((isCounted ? TAG | COUNTED : TAG) | (context << 16), lo, hi);
+    return this.#worker.post(endpoint, KIND_SEND, 0, payload, row, isCounted ? 0 : SEND_RENDEZVOUS);
   }
 
   receive(payload: Payload, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): number {
@@ -98,6 +111,7 @@ export class UcxTags implements Tags {
   arrived(endpoint: UcxEndpoint, arrival: Arrival): void {
     const { words, header } = arrival;
     const context = words[header + W_KIND] >>> 16;
+    const isCounted = (words[header + W_KIND] & COUNTED) !== 0;
     const lo = words[header + W_LO];
     const hi = words[header + W_HI];
     const row = this.#posted.find(context, lo, hi, endpoint.source);
@@ -106,7 +120,15 @@ export class UcxTags implements Tags {
       const number = this.#nextKept;
       this.#nextKept = (number + 1) | 0;
       const copy = dataKind === DATA_INLINE ? bytes.slice(at, at + length) : undefined;
-      this.#kept.set(number, { endpoint, length, dataKind, data, bytes: copy });
+      const isHere = dataKind !== DATA_RENDEZVOUS;
+      const isStored = isHere && this.#hasRoom(length);
+      if (isStored) {
+        this.store.bytes += length;
+        this.store.count++;
+      }
+      const isOwed = isCounted && isHere && !isStored;
+      if (isCounted && !isOwed) endpoint.took(length);
+      this.#kept.set(number, { endpoint, length, dataKind, data, bytes: copy, isStored, isOwed });
       this.#unexpected.add(context, lo, hi, endpoint.source, number);
       return;
     }
@@ -115,12 +137,22 @@ export class UcxTags implements Tags {
     const requests = this.#requests;
     requests.tagLo[index] = lo;
     requests.tagHi[index] = hi;
+    if (isCounted) endpoint.took(arrival.length);
     this.#deliver(endpoint, index, arrival.dataKind, arrival.data, arrival.length, arrival.bytes, arrival.at);
   }
 
+  #hasRoom(bytes: number): boolean {
+    return this.store.count < this.#mostMessages && this.store.bytes + bytes <= this.#mostBytes;
+  }
+
   #take(index: number, number: number): void {
-    const { endpoint, dataKind, data, length, bytes } = this.#kept.get(number) as Kept;
+    const { endpoint, dataKind, data, length, bytes, isStored, isOwed } = this.#kept.get(number) as Kept;
     this.#kept.delete(number);
+    if (isStored) {
+      this.store.bytes -= length;
+      this.store.count--;
+    }
+    if (isOwed) endpoint.took(length);
     this.#deliver(endpoint, index, dataKind, data, length, bytes, 0);
   }
 

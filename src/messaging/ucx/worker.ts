@@ -24,12 +24,14 @@ import { UcxTags } from './tags.js';
 import {
   CLOSE,
   CLOSED,
+  COUNTED,
   CREDIT,
   HELLO,
   MESSAGE,
   PING,
   PONG,
   REFUSED,
+  ROOM,
   STREAM,
   STREAM_END,
   TAG,
@@ -44,6 +46,8 @@ import {
 const INLINE_BYTES = 512;
 /** Up to here whole words are copied one by one. */
 const WORD_COPY_BYTES = 64;
+/** Bytes of messages that every peer may send unasked. */
+const WINDOW_BYTES = 262_144;
 /** Turns that are given to what was said last. */
 const LAST_TURNS = 100;
 
@@ -64,6 +68,8 @@ export class UcxWorker extends Worker {
   readonly endings: UcxEndings;
   readonly poller: UcxPoller;
   readonly rings: Rings;
+  /** Bytes of tagged messages that may lie here beyond the store, of each peer. */
+  readonly window: number;
   /** Endpoints that are connected. */
   readonly live: UcxEndpoint[] = [];
   readonly #operations = new Map<number, Operation>();
@@ -73,6 +79,7 @@ export class UcxWorker extends Worker {
   constructor(context: Context, fabric: UcxFabric, options: WorkerOptions) {
     super(context, options, randomBytes(8).toString('hex'));
     this.fabric = fabric;
+    this.window = options.ringBytes ?? WINDOW_BYTES;
     try {
       this.poller = new UcxPoller(this, fabric.addon, fabric.context);
     } catch (status) {
@@ -89,15 +96,15 @@ export class UcxWorker extends Worker {
   // ---- sending ----
 
   /**
-   * Sends a payload; the header's words, and `extra` bytes behind them, stand in the rings. Returns -1 when it is complete, else the row of its request: `row`, or
-   * a new one of this kind.
+   * Sends a payload; the header's words, and `extra` bytes behind them, stand in the rings. `flags`: SEND_RENDEZVOUS only announces it. Returns -1 when it is
+   * complete, else the row of its request: `row`, or a new one of this kind.
    */
-  post(endpoint: UcxEndpoint, kind: number, extra: number, payload: Payload, row: number): number {
+  post(endpoint: UcxEndpoint, kind: number, extra: number, payload: Payload, row: number, flags: number): number {
     const { rings, requests } = this;
     const { length } = payload;
     let result: number;
     let memory: Uint8Array | undefined;
-    if (length <= INLINE_BYTES) {
+    if (length <= INLINE_BYTES && flags === 0) {
       const at = rings.inlineAt(extra);
       const { words } = payload;
       if (length <= WORD_COPY_BYTES && words.length << 2 === length) {
@@ -109,7 +116,7 @@ export class UcxWorker extends Worker {
     } else {
       memory = payload.pieces === undefined ? payload.bytes : gathered(payload);
       const address = memory === payload.bytes ? this.addressFor(payload) : this.fabric.addressOf(memory);
-      result = rings.sendAt(endpoint.way, extra, address, length);
+      result = rings.sendAt(endpoint.way, extra, address, length, flags);
     }
     if (result === 0) {
       if (row >= 0) requests.complete(row);
@@ -232,8 +239,10 @@ export class UcxWorker extends Worker {
     const sequence = words[header + W_SEQUENCE];
     if (words[word + 3] !== 0 || endpoint === undefined || endpoint.state !== 'ready') return false;
     if (sequence !== endpoint.heard || endpoint.early !== undefined) return false;
-    if (!this.tags.takeSmall(endpoint.source, words, header, words[word + 6] - HEADER_BYTES)) return false;
+    const length = words[word + 6] - HEADER_BYTES;
+    if (!this.tags.takeSmall(endpoint.source, words, header, length)) return false;
     endpoint.heard = (sequence + 1) | 0;
+    if (words[header + W_KIND] & COUNTED) endpoint.took(length);
     return true;
   }
 
@@ -252,6 +261,9 @@ export class UcxWorker extends Worker {
         break;
       case CREDIT:
         endpoint.stream.onCredit(words[header + W_LO]);
+        break;
+      case ROOM:
+        endpoint.onRoom(words[header + W_LO]);
         break;
       case WELCOME:
         this.#hear(kind, endpoint);
