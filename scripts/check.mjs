@@ -1,4 +1,4 @@
-/** The static checks: format and lint, layers, unused code. The type check is the build itself, which set-up has run. */
+/** The static checks: format and lint, layers, unused code, public names without explanation. The type check is the build itself, which set-up has run. */
 import { spawnSync } from 'node:child_process';
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { root, setup } from './setup.mjs';
 const CHECKS = [
   ['Format and lint', [join('node_modules', '@biomejs', 'biome', 'bin', 'biome'), 'ci', '--colors=off', '.']],
   ['Layers', [join('scripts', 'layers.mjs')]],
+  ['Public names', [join('scripts', 'documented.mjs')]],
   ['Unused code', [join('node_modules', 'knip', 'bin', 'knip.js'), '--no-progress']],
 ];
 

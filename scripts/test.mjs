@@ -1,6 +1,6 @@
 /**
- * `npm test`: set-up with the type check, the static checks, the unit tests, then the tests of several processes, which run one
- * file at a time. `npm test -- pattern` runs only the test files whose path contains the pattern, and no static checks.
+ * `npm test`: set-up with the type check, the static checks, the unit tests, then the tests of several processes. Two files run at a time, but for those that hold
+ * bounds on time or look at the whole machine. `npm test -- pattern` runs only the test files whose path contains the pattern, and no static checks.
  */
 import { check } from './check.mjs';
 import { setup } from './setup.mjs';
@@ -8,6 +8,9 @@ import { ensureCommands } from './system-packages.mjs';
 import { runTests, testFiles } from './test-files.mjs';
 
 const SEPARATE = ['test/interop/', 'test/soak/'];
+/** Process tests that run two at a time: suites of conformance, examples, jobs whose results are compared. */
+const SHARING =
+  /conformance|\/examples[/.]|\/test\/(adapters|dataset|nn|train\/(?!stragglers|server-cost)|[^/]+\.test)|algorithms|namespaces|bad-input/;
 
 const pattern = process.argv[2];
 ensureCommands({ cc: 'gcc libc6-dev', strace: 'strace' });
@@ -30,7 +33,12 @@ const processTests = testFiles(['conformance', 'test', 'examples'], pattern).fil
 if (unitTests.length + processTests.length === 0) failed.push(`no test file matches '${pattern}'`);
 const suites = [
   ['Unit tests', unitTests, { concurrency: 2, timeoutMs: 120_000 }],
-  ['Tests of several processes', processTests, { concurrency: 1, timeoutMs: 300_000 }],
+  ['Tests of several processes', processTests.filter((file) => SHARING.test(file)), { concurrency: 2, timeoutMs: 300_000 }],
+  [
+    'Tests of time and of the machine',
+    processTests.filter((file) => !SHARING.test(file)),
+    { concurrency: 1, timeoutMs: 300_000 },
+  ],
 ];
 for (const [title, files, options] of suites) {
   if (files.length > 0 && !runTests(title, files, options)) failed.push(title);

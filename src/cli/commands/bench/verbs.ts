@@ -101,7 +101,7 @@ The figures mean something only on a machine that does nothing else.`,
       return { document, text: () => footprintText(document, style) };
     }
     if (metric === 'idle') {
-      const share = await measureIdle(provider, mode, cpus, IDLE_MS, signal);
+      const share = await measureIdle(provider, mode, cpus, options['round-ms'] ?? IDLE_MS, signal);
       const document = { results: [{ who: `verbena/${provider}`, metric, mode, unit: 'cores', value: share }] };
       return { document, text: `waiting in ${mode} mode takes ${significant(share * 100)} % of a core` };
     }
