@@ -2,7 +2,7 @@
  * A context: what messages go over, and the memory it knows. Workers come from it. It stands on the devices of the verbs engine, or on UCX.
  */
 
-import type { Device, ProtectionDomain } from '../verbs/index.js';
+import type { Device, MapFileOptions, ProtectionDomain } from '../verbs/index.js';
 import { openDevice } from '../verbs/index.js';
 import { hostIdentity } from './host-identity.js';
 import type { RegistrationCache } from './memory/registration-cache.js';
@@ -20,6 +20,7 @@ export interface Fabric {
   readonly name: string;
   alloc(byteLength: number): Uint8Array;
   free(memory: Uint8Array): void;
+  mapFile(path: string, options: MapFileOptions): Uint8Array;
   openWorker(context: Context, options: WorkerOptions): Promise<Worker>;
   close(): void;
 }
@@ -84,6 +85,11 @@ export class Context {
   /** Gives memory of `alloc` back. Throws VERBS_BUSY while a transfer uses it. */
   free(memory: Uint8Array): void {
     this.#fabric.free(memory);
+  }
+
+  /** A file as memory that can be exposed and sent from. Throws VERBS_SYSTEM with the path, VERBS_INVALID for a range that is not in it. */
+  mapFile(path: string, options: MapFileOptions = {}): Uint8Array {
+    return this.#fabric.mapFile(path, options);
   }
 
   /** A worker: endpoints, listeners, and the one who makes progress for them. Throws MSG_INVALID for bad options. */

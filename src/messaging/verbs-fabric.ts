@@ -3,7 +3,7 @@
  * devices of one kind on both sides carry large transfers together (docs/messaging.md).
  */
 
-import type { Device } from '../verbs/index.js';
+import type { Device, MapFileOptions } from '../verbs/index.js';
 import type { Context, Fabric } from './context.js';
 import { MessagingError } from './errors.js';
 import type { ContextOptions, WorkerOptions } from './options.js';
@@ -55,6 +55,10 @@ export class VerbsFabric implements Fabric {
   free(memory: Uint8Array): void {
     for (const { registrations } of this.rails) registrations.forget(memory.buffer as ArrayBuffer);
     this.#home.device.free(memory.buffer as ArrayBuffer);
+  }
+
+  mapFile(path: string, options: MapFileOptions): Uint8Array {
+    return new Uint8Array(this.#home.device.mapFile(path, options));
   }
 
   openWorker(context: Context, options: WorkerOptions): Promise<VerbsWorker> {

@@ -113,8 +113,7 @@ export class SegmentPool {
       if (!used) ftruncateSync(fd, size);
       this.#disk.reserve(fd, 0, size);
       if (used) return used;
-      const buffer = this.#worker.context.device.mapFile(`/proc/self/fd/${fd}`, { writable: true });
-      return this.#expose(new Uint8Array(buffer), 'file', fd);
+      return this.#expose(this.#worker.context.mapFile(`/proc/self/fd/${fd}`, { writable: true }), 'file', fd);
     } catch (error) {
       if (used) this.#keep(this.#freeFiles, used);
       else closeSync(fd);

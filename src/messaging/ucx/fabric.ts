@@ -2,6 +2,9 @@
 
 import { basename } from 'node:path';
 import { markAsUntransferable } from 'node:worker_threads';
+import { openDoor } from '../../native/door.js';
+import type { MapFileOptions } from '../../verbs/index.js';
+import { MappedMemory } from '../../verbs/providers/mapped-memory.js';
 import { refuseMovable } from '../../verbs/providers/registrable.js';
 import type { Context, Fabric } from '../context.js';
 import { MessagingError } from '../errors.js';
@@ -33,6 +36,7 @@ export class UcxFabric implements Fabric {
   readonly sharesMemory: boolean;
   readonly #addresses = new WeakMap<ArrayBufferLike, number>();
   readonly #memories = new Map<ArrayBuffer, Pointer>();
+  #files: MappedMemory | undefined;
   #isClosed = false;
 
   /** @param text settings of UCX over those of the environment (UCX_TLS, ...). Throws MSG_INVALID, MSG_UNSUPPORTED, AddonError. */
@@ -71,6 +75,11 @@ export class UcxFabric implements Fabric {
     if (memory === undefined) return;
     this.#memories.delete(buffer as ArrayBuffer);
     this.addon.memoryUnmap(this.context, memory, buffer as ArrayBuffer);
+  }
+
+  mapFile(path: string, options: MapFileOptions): Uint8Array {
+    this.#files ??= new MappedMemory(openDoor(), 'verbena-ucx');
+    return new Uint8Array(this.#files.mapFile(path, options));
   }
 
   /** Registers memory; address 0: allocates it. Throws MSG_UNSUPPORTED. */
