@@ -24,7 +24,7 @@ import type { CallCounters, Executor, ExecutorKind } from './executor.js';
 import { type ExecutorChoice, GivenGround, type Ground, type Opened, WorldGround } from './ground.js';
 import { LOCAL_MACHINE } from './local-machine.js';
 import type { Machine } from './machine.js';
-import { decideMembers, lossBehind, openDoor, takeSeat } from './membership.js';
+import { admit, decideMembers, lineBefore, lossBehind, standInLine } from './membership.js';
 import { parseOverride } from './override.js';
 import { type Plan, Planner } from './plan.js';
 import { type CollectiveOptions, PreparedCall } from './prepared-call.js';
@@ -47,7 +47,10 @@ export interface CommunicatorOptions {
   readonly algorithms?: string;
   /** Constants for the choice of algorithms. Default: what `verbena tune` measured, where all ranks are on one host; else those of a usual server. The same at all ranks. */
   readonly machine?: Machine;
-  /** Milliseconds after which a call gives up, and the communicator is broken. Default: Infinity; a dead rank is noticed anyhow. */
+  /**
+   * Milliseconds after which a call gives up, and the communicator is broken. `shrink` then leaves out who lives but does not come for so long, a process that was stopped, say; on
+   * shared memory that one is ended. Default: Infinity; a dead rank is noticed anyhow.
+   */
   readonly timeoutMs?: number;
   /** Milliseconds the ranks wait for each other at creation. Default 60,000. */
   readonly createTimeoutMs?: number;
@@ -68,7 +71,7 @@ export interface WorldCommunicatorOptions
 
 /** How a rank comes to a communicator that grows. */
 export interface JoinOptions extends Omit<CommunicatorOptions, 'rank' | 'size' | 'key'> {
-  /** `key` of the communicator that grows. */
+  /** `key` of the communicator that grows, or of the one that it came from by `shrink` and `grow`. */
   readonly key: string;
   /** Where this process is a rank of the same world as the members. */
   readonly world?: World;
@@ -81,12 +84,14 @@ interface Origin {
   readonly isDead?: (rank: number) => boolean;
   readonly members?: readonly number[];
   readonly lastCompleted?: number;
+  /** `key` of the communicator that this one is the successor of. */
+  readonly key?: string;
 }
 
 export class Communicator {
   readonly rank: number;
   readonly size: number;
-  /** Its name in the exchange: what others need to `join` when it grows. */
+  /** What others need to `join` when it grows: its name in the exchange, or that of its predecessor, before it shrank or grew. */
   readonly key: string;
   /** What runs the calls, and why. */
   readonly executor: ExecutorChoice;
@@ -94,6 +99,7 @@ export class Communicator {
   readonly lastCompleted: number | undefined;
   /** After `shrink` or `split`: the ranks the members had before. */
   readonly members: readonly number[];
+  readonly #name: string;
   readonly #executor: Executor;
   readonly #requests: Requests;
   readonly #planner: Planner;
@@ -111,7 +117,8 @@ export class Communicator {
     const { rank, size, key = DEFAULT_KEY } = options;
     this.rank = rank;
     this.size = size;
-    this.key = key;
+    this.key = origin.key ?? key;
+    this.#name = key;
     this.executor = choice;
     this.members = origin.members ?? everyone(size);
     this.lastCompleted = origin.lastCompleted;
@@ -148,13 +155,13 @@ export class Communicator {
   }
 
   /**
-   * Comes to a communicator whose members call `grow`; the rank is the next that is free. @throws COLL_TIMEOUT when nobody calls `grow` in time, and what `create`
-   * throws
+   * Comes to a communicator whose members call `grow`; the rank is the next that is free. @throws COLL_TIMEOUT when nobody calls `grow` within `createTimeoutMs`, and
+   * what `create` throws
    */
   static async join(options: JoinOptions): Promise<Communicator> {
     const { exchange, key, world, createTimeoutMs = PATIENCE_MS } = options;
-    const { name, rank, size } = await takeSeat(exchange, key, createTimeoutMs);
-    return Communicator.#grown({ ...options, rank, size, key: name }, world, world?.rank, undefined);
+    const { name, rank, size } = await standInLine(exchange, key, createTimeoutMs);
+    return Communicator.#grown({ ...options, rank, size, key: name }, key, world, world?.rank, undefined);
   }
 
   static async #create(options: CommunicatorOptions, origin: Origin): Promise<Communicator> {
@@ -420,7 +427,7 @@ export class Communicator {
 
   /** Groups of the ranks that say the same colour, ordered by key, then by rank. All ranks call it. Undefined: this rank joins none. */
   async split(colour: number | undefined, key = 0): Promise<Communicator | undefined> {
-    const name = `${this.key}/split-${++this.#children}`;
+    const name = `${this.#name}/split-${++this.#children}`;
     const said = await exchangeAll(
       this.#options.exchange,
       name,
@@ -434,26 +441,56 @@ export class Communicator {
       .flatMap((one, rank) => (one.colour === colour ? [{ rank, key: one.key }] : []))
       .sort((a, b) => a.key - b.key || a.rank - b.rank)
       .map(({ rank }) => rank);
-    return this.#child(`${name}/${colour}`, members, undefined);
+    return this.#child(`${name}/${colour}`, members, undefined, undefined);
+  }
+
+  /** Others who have called `Communicator.join` with this `key` and wait to be let in. */
+  async newcomers(): Promise<number> {
+    return (await lineBefore(this.#options.exchange, this.key)).length;
   }
 
   /**
-   * A communicator of the members, who keep their ranks, and of as many others, who call `Communicator.join` with this one's `key`. All members call it. This communicator
-   * stays as it is. @throws COLL_INVALID for a number below 1, RankLost, and when not enough others come in time what the exchange throws
+   * A communicator of the members, who keep their ranks, and of as many others, who call `Communicator.join` with this one's `key`; those come first who called first. All
+   * members call it. It comes about for all or for none, and this communicator stays as it is.
+   * @throws COLL_INVALID for a number below 1, RankLost of this one, COLL_TIMEOUT when so many do not come within `timeoutMs` (default: `createTimeoutMs`)
    */
-  async grow(newcomers: number): Promise<Communicator> {
-    const size = this.size + newcomers;
+  async grow(newcomers: number, options: { readonly timeoutMs?: number } = {}): Promise<Communicator> {
     if (!Number.isInteger(newcomers) || newcomers < 1) throw invalid(`newcomers must be 1 or more, got ${newcomers}`);
-    const name = `${this.key}/grow-${++this.#children}`;
-    if (this.rank === 0) await openDoor(this.#options.exchange, this.key, { name, first: this.size, size });
+    const { rank, key } = this;
+    const { exchange, createTimeoutMs = PATIENCE_MS } = this.#options;
+    const { timeoutMs = createTimeoutMs } = options;
+    const size = this.size + newcomers;
+    const name = `${this.#name}/grow-${++this.#children}`;
+    const agreed = new Int32Array(1);
+    if (rank === 0) agreed[0] = (await admit(exchange, key, { name, first: this.size, size }, timeoutMs)) ? 1 : 0;
+    await this.broadcast(agreed, 0, { timeoutMs: Number.POSITIVE_INFINITY });
+    const tooFew = (why: string) =>
+      new CollectiveError('COLL_TIMEOUT', `${newcomers} newcomers of '${key}' did not come within ${timeoutMs} ms: ${why}`);
+    if (agreed[0] === 0) throw tooFew('they call Communicator.join with that key');
     const isDead = (r: number) => r < this.size && this.#executor.isDead(r);
-    const { world } = this.#ground;
-    return Communicator.#grown({ ...this.#options, size, key: name }, world, this.#ground.worldRank(this.rank), isDead);
+    const worldRank = this.#ground.worldRank(rank);
+    const wanted = { ...this.#options, size, key: name, createTimeoutMs: timeoutMs };
+    let failure: Error | undefined;
+    const larger = await Communicator.#grown(wanted, key, this.#ground.world, worldRank, isDead).catch((error: Error) => {
+      failure = error;
+      return undefined;
+    });
+    agreed[0] = larger === undefined ? 0 : 1;
+    try {
+      await this.allreduce(agreed, 'min');
+    } catch (error) {
+      larger?.close();
+      throw error;
+    }
+    if (larger !== undefined && agreed[0] === 1) return larger;
+    larger?.close();
+    throw tooFew(failure?.message ?? 'another rank could not reach them');
   }
 
   /** Members of a grown communicator tell each other who they are in the world, if they are. */
   static async #grown(
     options: CommunicatorOptions & { readonly key: string },
+    from: string,
     world: World | undefined,
     worldRank: number | undefined,
     isDead: ((rank: number) => boolean) | undefined,
@@ -465,7 +502,7 @@ export class Communicator {
     const ground = isWorld
       ? new WorldGround(world, ranks as number[], (options as WorldCommunicatorOptions).executor)
       : new GivenGround(worker, near, topology?.size === size ? topology : undefined);
-    return Communicator.#create(options, { ground, isDead });
+    return Communicator.#create(options, { ground, isDead, key: from });
   }
 
   /** Ends calls under way at all ranks with COLL_ABORTED. The communicator is broken afterwards. */
@@ -475,27 +512,31 @@ export class Communicator {
 
   /**
    * After a loss: a communicator of the ranks that live. They agree on the members and on `lastCompleted`, also when another rank dies
-   * meanwhile. All surviving ranks call it; this communicator is broken and closed by it.
+   * meanwhile. All surviving ranks call it; this communicator is broken and closed by it. @throws COLL_PEER_LOST at a rank that the others left out, COLL_TIMEOUT when a living
+   * rank does not call it (see the communicator's `timeoutMs`)
    */
   async shrink(options: { readonly timeoutMs?: number } = {}): Promise<Communicator> {
-    const deadline = performance.now() + (options.timeoutMs ?? PATIENCE_MS);
+    const { timeoutMs: silentMs = Number.POSITIVE_INFINITY } = this.#options;
+    const deadline = performance.now() + (options.timeoutMs ?? PATIENCE_MS + (Number.isFinite(silentMs) ? silentMs : 0));
     this.#executor.abort();
     const completed = this.#executor.completed;
     const { rank, size } = this;
     const isDead = (r: number) => this.#executor.isDead(r);
     for (let attempt = 1; ; attempt++) {
-      const name = `${this.key}/shrink-${attempt}`;
+      const name = `${this.#name}/shrink-${attempt}`;
       const { members, lastCompleted } = await decideMembers(this.#options.exchange, name, {
         rank,
         size,
         completed,
         isDead,
         deadline,
+        silentAfter: performance.now() + silentMs,
       });
       if (!members.includes(rank)) throw new CollectiveError('COLL_PEER_LOST', 'the other ranks took this one for dead');
       let child: Communicator | undefined;
       try {
-        child = await this.#child(`${name}/members`, members, lastCompleted);
+        for (const silent of everyone(size)) if (!members.includes(silent)) await this.#executor.expel(silent);
+        child = await this.#child(`${name}/members`, members, lastCompleted, this.key);
         await child.barrier(); // all pass, or none does
         this.close();
         return child;
@@ -511,10 +552,15 @@ export class Communicator {
     return { timeoutMs: this.#options.createTimeoutMs ?? PATIENCE_MS, isDead: (r) => this.#executor.isDead(r) };
   }
 
-  #child(key: string, members: readonly number[], lastCompleted: number | undefined): Promise<Communicator> {
-    const options = { ...this.#options, key, rank: members.indexOf(this.rank), size: members.length };
+  #child(
+    name: string,
+    members: readonly number[],
+    lastCompleted: number | undefined,
+    key: string | undefined,
+  ): Promise<Communicator> {
+    const options = { ...this.#options, key: name, rank: members.indexOf(this.rank), size: members.length };
     const isDead = (r: number) => this.#executor.isDead(members[r]);
-    return Communicator.#create(options, { ground: this.#ground.of(members), isDead, members, lastCompleted });
+    return Communicator.#create(options, { ground: this.#ground.of(members), isDead, members, lastCompleted, key });
   }
 
   /** Ends calls under way, here and at the other ranks, with COLL_CLOSED. Idempotent. */

@@ -48,6 +48,8 @@ export interface Executor {
   readonly completed: number;
   prepare(request: Request, plan: Plan): Runnable;
   isDead(rank: number): boolean;
+  /** The others go on without this rank. Resolves when nothing that it still does can touch them. */
+  expel(rank: number): Promise<void>;
   /** Ends calls under way at all ranks with COLL_ABORTED. */
   abort(): void;
   /** Ends calls under way with COLL_CLOSED. Idempotent. */

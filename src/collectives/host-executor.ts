@@ -52,6 +52,10 @@ export class HostExecutor implements Executor {
     return this.#memory.isDead(rank);
   }
 
+  expel(rank: number): Promise<void> {
+    return this.#memory.expel(rank);
+  }
+
   abort(): void {
     this.#memory.abort();
   }

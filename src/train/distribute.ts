@@ -54,6 +54,11 @@ export interface DistributeOptions {
    * that came. When none came, nothing is updated. Takes overlap; not with batch norm over all ranks. Above 0. Default: no deadline.
    */
   readonly deadlineMs?: number;
+  /**
+   * With a world: a rank that does not come to an exchange for so many ms, because it was stopped, say, is left out, and the others go on without it; longer than any step,
+   * evaluation and checkpoint takes. A communicator that is given has a `timeoutMs` of its own. Above 0. Default: only ranks that die are left out.
+   */
+  readonly timeoutMs?: number;
   /** The world behind a communicator; known by itself when `distribute` gets a world. */
   readonly world?: World;
 }
@@ -82,16 +87,17 @@ export interface StepResult {
   /** Of this rank. */
   readonly lossSum: number;
   readonly correct: number;
-  /** Own samples in the update: fewer than given when the deadline passed. */
+  /** Own samples in the update: fewer than given when the deadline passed, none when the step went on without this rank. */
   readonly count: number;
   /** Samples of all ranks in the update; undefined in asynchronous modes. */
   readonly samples: number | undefined;
   readonly times: StepTimes;
 }
 
-/** Whether an error means that ranks are gone and those who are left may go on: `recover`. */
+/** Whether an error means that ranks are gone, or have not come for the communicator's `timeoutMs`, and those who are left may go on: `recover`. */
 export function isLoss(error: unknown): boolean {
-  return error instanceof CollectiveError && ['COLL_PEER_LOST', 'COLL_ABORTED', 'COLL_CLOSED'].includes(error.code);
+  const codes = ['COLL_PEER_LOST', 'COLL_TIMEOUT', 'COLL_ABORTED', 'COLL_CLOSED'];
+  return error instanceof CollectiveError && codes.includes(error.code);
 }
 
 /** Memory for a model: parameters and gradients as arena memory that peers map. */
@@ -109,9 +115,11 @@ export async function distribute(
   group: World | Communicator,
   options: DistributeOptions,
 ): Promise<Distributed> {
-  const communicator = group instanceof Communicator ? group : await Communicator.of(group);
+  const { accumulate = 1, shards, timeoutMs } = options;
+  if (timeoutMs !== undefined && (group instanceof Communicator || !(timeoutMs > 0)))
+    throw new RangeError('timeoutMs must be above 0 and goes with a world: a communicator is made with its own');
+  const communicator = group instanceof Communicator ? group : await Communicator.of(group, { timeoutMs });
   const world = group instanceof Communicator ? options.world : group;
-  const { accumulate = 1, shards } = options;
   if (!Number.isSafeInteger(accumulate) || accumulate < 1)
     throw new RangeError(`accumulate must be an integer of at least 1, not ${accumulate}`);
   if (options.maxNorm !== undefined && !(options.maxNorm > 0))
@@ -237,6 +245,10 @@ export class Distributed {
       const { buckets } = this.#plan;
       const context = { communicator, world: this.#world, device, parameters, gradients, ranges: tensors, buckets, optimizer };
       this.#exchange = await exchange(context);
+      if (this.#options.deadlineMs !== undefined && this.#exchange.weighting !== 'global')
+        throw new RangeError(
+          `${this.#exchange.name} has no sum over all ranks that a deadline could leave samples out of; servers have \`backups\``,
+        );
     }
   }
 
@@ -290,7 +302,7 @@ export class Distributed {
       this.#announceUpdate();
       this.optimizer.step(input.learningRate);
     }
-    this.#stepsDone++;
+    this.#stepsDone += exchanged.steps ?? 1;
     const endMs = nowMs();
     const buckets = this.#exchange?.times?.() ?? [];
     const exposed = exposure(buckets, backwardEndMs, exchangedMs);
@@ -302,7 +314,9 @@ export class Distributed {
       optimizerMs: endMs - exchangedMs,
     };
     this.#record(beginMs, backwardEndMs, exchangedMs, endMs, times, buckets);
-    return { step: this.#stepsDone, lossSum, correct, count: passes.samples, samples: exchanged.samples, times };
+    const { samples, late } = exchanged;
+    const own = late ? { lossSum: 0, correct: 0, count: 0 } : { lossSum, correct, count: passes.samples };
+    return { step: this.#stepsDone, ...own, samples, times };
   }
 
   /**
@@ -431,7 +445,7 @@ export class Distributed {
       return { updated: 'gradients', samples: input.globalCount };
     }
     const exchanged = await (this.#exchange as GradientExchange).finish();
-    if (this.#options.deadlineMs === undefined || this.#exchange?.weighting !== 'global') return exchanged;
+    if (this.#options.deadlineMs === undefined) return exchanged;
     // Each gradient was divided by the samples that were planned; the mean is over those that came.
     this.#counted[0] = samples;
     this.communicator.allreduceSync(this.#counted, 'sum');

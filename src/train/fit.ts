@@ -9,12 +9,12 @@
  * checkpoint needs no more than that number, and a run that loses ranks goes on with the same global batches.
  */
 import { setImmediate as turn } from 'node:timers/promises';
+import type { CollectiveError } from '../collectives/index.js';
 import { type LearningRate, type Sampler, sizeOf, softmaxCrossEntropy } from '../nn/index.js';
 import { cutBySpeed, cutEvenly } from './batch-cut.js';
 import type { CheckpointWriter } from './checkpoint/checkpoint-writer.js';
 import { nowMs } from './clock.js';
 import { type Distributed, isLoss } from './distribute.js';
-import type { ElasticGroup } from './elastic-group.js';
 import type { Examples } from './evaluate.js';
 import { findStraggler, type RankTimes, type StragglerReport } from './stragglers.js';
 
@@ -44,8 +44,8 @@ export interface FitOptions {
   onMembers?(change: MemberChange): void;
   /** Writes checkpoints; default: none. */
   readonly checkpoints?: CheckpointWriter;
-  /** Lets newcomers in. Default: nobody joins. */
-  readonly group?: ElasticGroup;
+  /** Whoever calls `Communicator.join` with the `key` of the ranks' communicator is let in at the next report. Synchronous modes only. Default false. */
+  readonly newcomers?: boolean;
   /**
    * Ranks that have been faster get more samples of a batch, up to the model's maxBatch: give that some room. The update is the same but for rounding, which then differs
    * from run to run. Default: even shares.
@@ -113,6 +113,8 @@ export interface MeanStep {
 const FIELDS = 8;
 /** Steps between two cuts by speed. The fastest of them counts: what else runs on the machine delays single steps. */
 const BALANCE_EVERY = 4;
+/** How long members wait for newcomers that they have let in, ms. */
+const JOIN_MS = 10_000;
 /** How far a cut by speed leans to an even one: where time hardly depends on the samples, shares would drift about. */
 const LEANING = 0.05;
 
@@ -228,18 +230,16 @@ class Fit {
   }
 
   /**
-   * Members of a new communicator agree on where they stand. A loss may catch them apart: one is through with the evaluation of an epoch, another is not;
-   * one has decided on a newcomer, another has not. The evaluation is done again, the newcomer counts as decided on.
+   * Members of a new communicator agree on where they stand. A loss may catch them apart: one is through with the evaluation of an epoch, another is not. It is done
+   * again.
    */
   async #agree(): Promise<void> {
-    const { group } = this.#options;
-    const told = Float64Array.of(-this.#epochsEnded, group?.handled ?? 0);
+    const told = Float64Array.of(-this.#epochsEnded);
     await this.#training.communicator.allreduce(told, 'max');
     // Whoever has just come has no opinion: -Infinity loses every maximum, unless all have just come.
     this.#epochsEnded = Number.isFinite(told[0])
       ? -told[0]
       : Math.floor(this.#training.stepsDone / this.#options.sampler.stepsPerEpoch);
-    if (group !== undefined) group.handled = told[1];
     this.#options.checkpoints?.prepare(this.#training);
     this.#cut = undefined;
     this.#msPerSample = Number.POSITIVE_INFINITY;
@@ -320,12 +320,12 @@ class Fit {
   /** The ranks tell each other how it goes, and let newcomers in. */
   async #report(epoch: number): Promise<void> {
     const training = this.#training;
-    const { group, onReport, onMembers } = this.#options;
+    const { onReport } = this.#options;
     const { synchronous } = training;
     const size = synchronous ? training.size : 1;
     const rank = synchronous ? training.rank : 0;
     const all = new Float64Array(size * FIELDS);
-    this.#stretch[7] = group?.candidates ?? 0;
+    if (this.#options.newcomers && synchronous && rank === 0) this.#stretch[7] = await training.communicator.newcomers();
     all.set(this.#stretch, rank * FIELDS);
     if (synchronous) training.communicator.allgatherSync(all);
     const rows = Array.from({ length: size }, (_, r) => all.subarray(r * FIELDS, (r + 1) * FIELDS));
@@ -350,16 +350,24 @@ class Fit {
       shares: cut.slice(1).map((end, r) => end - cut[r]),
       straggler: findStraggler(times),
     });
-    if (group !== undefined && synchronous && rows[0][7] > 0) {
-      const begin = nowMs();
-      const communicator = await group.admit(training.communicator, rows[0][7]);
-      if (communicator !== undefined) {
-        await training.adopt(communicator);
-        this.#agreed = false;
-        onMembers?.({ what: 'joined', ranks: training.size, step, tookMs: nowMs() - begin });
-      }
-    }
+    if (rows[0][7] > 0) await this.#letIn(rows[0][7]);
     this.#restart();
+  }
+
+  /** Goes on with newcomers, unless they died meanwhile. */
+  async #letIn(newcomers: number): Promise<void> {
+    const training = this.#training;
+    const begin = nowMs();
+    const { communicator } = training;
+    const larger = await communicator.grow(newcomers, { timeoutMs: JOIN_MS }).catch((error: unknown) => {
+      if (communicator.broken !== undefined || (error as CollectiveError).code !== 'COLL_TIMEOUT') throw error;
+      return undefined;
+    });
+    if (larger === undefined) return;
+    await training.adopt(larger);
+    this.#agreed = false;
+    const { stepsDone: step, size: ranks } = training;
+    this.#options.onMembers?.({ what: 'joined', ranks, step, tookMs: nowMs() - begin });
   }
 
   #restart(): void {

@@ -48,6 +48,10 @@ export interface StepExchanged {
   readonly updated: 'gradients' | 'parameters' | 'nothing';
   /** Samples whose gradients are in the update. Fewer than all when late ones were dropped; undefined when nobody knows (asynchronous modes). */
   readonly samples: number | undefined;
+  /** Steps that are in the parameters since `start`; more than 1 where others went on without this rank. Default 1. */
+  readonly steps?: number;
+  /** The own gradients came too late and are not in the update. Default false. */
+  readonly late?: boolean;
 }
 
 /** Running totals of an exchange, for the share of communication in the step. */

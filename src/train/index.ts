@@ -9,7 +9,6 @@ export * from './checkpoint/safetensors.js';
 export * from './compression/compressed-exchange.js';
 export * from './compression/compression.js';
 export * from './distribute.js';
-export * from './elastic-group.js';
 export * from './evaluate.js';
 export * from './fit.js';
 export * from './gradient-exchange.js';

@@ -142,6 +142,34 @@ describe('parameter servers', () => {
     );
   });
 
+  it('with a backup a stopped worker is left out of steps, and counts again when it goes on; every step is the mean of those who came, bit for bit', async (test) => {
+    const optimizer: ServerOptimizer = { kind: 'adam' };
+    const settings = { mode: 'sync', optimizer, backups: 1 } as const;
+    const job: Job = { floats: 5000, steps: 300, servers: [0], workers: [1, 2, 3], slow: [0, 1, 2], tellSteps: true, settings };
+    const stopAt = 10 + (SEED % 50);
+    const results = await play(4, job, {
+      heard: (rank, line, ranks) => {
+        if (rank === 1 && line['step'] === stopAt) ranks[3].kill('SIGSTOP');
+        if (rank === 1 && line['step'] === stopAt + 40) ranks[3].kill('SIGCONT');
+      },
+    });
+    ended(results, [], SEED);
+    const taken = job.workers.map((rank) => new Set(results[rank].said.map((line) => line['taken'] as number | undefined)));
+    const missed = Array.from({ length: job.steps }, (_, step) => step).filter((step) => !taken[2].has(step));
+    test.diagnostic(`seed ${SEED}: stopped from step ${stopAt} on, left out of ${missed.length} steps`);
+    assert.ok(missed.length >= 30, `the others waited: it is missing in ${missed} (seed ${SEED})`);
+    assert.ok(
+      [...taken[2]].some((step) => step !== undefined && step > stopAt + 40),
+      `it never counted again (seed ${SEED})`,
+    );
+    const expected = alone(job, optimizer, (worker, step) => taken[worker].has(step));
+    for (const parameters of parametersOf(results, job)) assert.deepEqual(parameters, expected, `seed ${SEED}`);
+    const [{ applied, late }] = serversOf(results);
+    const counted = taken.reduce((sum, steps) => sum + [...steps].filter((step) => step !== undefined).length, 0);
+    assert.equal(applied, counted, `seed ${SEED}`);
+    assert.ok(late >= 1, `seed ${SEED}`);
+  });
+
   it('a worker is killed: the others go on with the mean of those who are left', async () => {
     const job: Job = {
       floats: 100,

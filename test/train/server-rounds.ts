@@ -8,19 +8,24 @@ import { makeOptimizer, type ServerOptimizer } from '../../src/train/parameter-s
 import { type RankResult, type RanksOptions, runRanks } from '../collectives/ranks.js';
 import { bowl, initial, type Job, RATE, rangesOf, weightOf } from './scenarios/bowl.js';
 
-/** What one process computes: the mean of all workers' gradients in every step. */
-export function alone({ floats, steps, workers }: Job, description: ServerOptimizer): Float32Array {
+/** What one process computes: the mean of the workers' gradients in every step; of those only whom `isTaken` names. Default: all. */
+export function alone(
+  { floats, steps, workers }: Job,
+  description: ServerOptimizer,
+  isTaken: (worker: number, step: number) => boolean = () => true,
+): Float32Array {
   const parameters = initial(floats);
   const gradients = new Float32Array(floats);
   const optimizer = makeOptimizer(description, { parameters, gradients, ranges: rangesOf(floats) });
   const each = workers.map(() => new Float32Array(floats));
-  const total = workers.reduce((sum, _, w) => sum + weightOf(w), 0);
   for (let step = 0; step < steps; step++) {
-    for (const [w, own] of each.entries()) bowl(parameters, own, w, step);
+    const taken = [...each.keys()].filter((w) => isTaken(w, step));
+    const total = taken.reduce((sum, w) => sum + weightOf(w), 0);
+    for (const w of taken) bowl(parameters, each[w], w, step);
     weightedSum(
       gradients,
-      each,
-      each.map((_, w) => weightOf(w) / total),
+      taken.map((w) => each[w]),
+      taken.map((w) => weightOf(w) / total),
     );
     optimizer.step(RATE);
   }

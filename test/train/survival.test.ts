@@ -14,6 +14,13 @@ describe(`killed ranks, seed ${SEED}`, () => {
     }
   });
 
+  it('a rank that stays stopped is left out, and cannot disturb the others when it goes on', async () => {
+    for (const over of [undefined, 'shm']) {
+      const { lost } = await survive(SEED + 20, 3, { kills: 1, stoppedMs: 1500, over });
+      assert.equal(lost, 1);
+    }
+  });
+
   it('newcomers take their place at a step boundary, with the state of the others', async (t) => {
     for (const over of [undefined, 'shm']) {
       const { lost, joined } = await survive(SEED + 10, 2, { kills: 1, replace: true, over });

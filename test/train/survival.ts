@@ -19,6 +19,8 @@ export interface SurvivalOptions {
   readonly replace?: boolean;
   /** The provider of messages that ranks use, as between hosts. Default: none, shared memory. */
   readonly over?: string;
+  /** They are stopped instead, and go on when the others are through; those leave them out after this time, ms. Default: they are killed. */
+  readonly stoppedMs?: number;
 }
 
 let expected: Float32Array | undefined;
@@ -43,8 +45,8 @@ export interface Survived {
 
 /** One round of `size` ranks. Those who are left must end with the parameters of a run without any loss: every gradient was applied once. */
 export async function survive(seed: number, size: number, options: SurvivalOptions): Promise<Survived> {
-  const { kills, replace = false, over = '' } = options;
-  const environment = { ...ENVIRONMENT, VERBENA_OVER: over };
+  const { kills, replace = false, over = '', stoppedMs } = options;
+  const environment = { ...ENVIRONMENT, VERBENA_OVER: over, ...(stoppedMs && { VERBENA_TIMEOUT_MS: String(stoppedMs) }) };
   const random = new Random(seed);
   const victims = Uint32Array.from({ length: size }, (_, i) => i);
   random.shuffle(victims);
@@ -54,10 +56,11 @@ export async function survive(seed: number, size: number, options: SurvivalOptio
   let started = 0;
   const heard = (_rank: number, line: Record<string, unknown>, ranks: readonly ChildProcess[]) => {
     events.push(line);
+    if (line['what'] === 'done') for (const i of moments.keys()) ranks[victims[i]].kill('SIGCONT');
     if (line['what'] !== 'started' || ++started !== size) return;
     for (const [i, after] of moments.entries()) {
       setTimeout(() => {
-        ranks[victims[i]].kill('SIGKILL');
+        ranks[victims[i]].kill(stoppedMs === undefined ? 'SIGKILL' : 'SIGSTOP');
         if (replace) newcomers.push(startNewcomer(line['directory'] as string, environment));
       }, after);
     }
@@ -68,12 +71,13 @@ export async function survive(seed: number, size: number, options: SurvivalOptio
     watchdogMs: 180_000,
   });
   const ends = await Promise.all(newcomers.map(({ child }) => ended(child)));
-  const survivors = results.filter(({ end }) => end !== 'SIGKILL');
-  assert.equal(
-    survivors.length,
-    size - kills,
-    `seed ${seed}: ${results.map(({ end, stderr }) => `${end} ${stderr}`).join('; ')}`,
-  );
+  const survivors = results.filter(({ rank }) => !victims.subarray(0, kills).includes(rank));
+  const expected = stoppedMs !== undefined && over !== '' ? 1 : 'SIGKILL';
+  for (const { rank, end, stderr } of results) {
+    if (survivors.some((one) => one.rank === rank)) continue;
+    assert.equal(end, expected, `seed ${seed}: ${stderr}`);
+    if (end === 1) assert.match(stderr, /took this one for dead/, `seed ${seed}`);
+  }
   for (const { end, stderr } of survivors) assert.equal(end, 0, `seed ${seed}: ${stderr}`);
   const finals = [...survivors.map(({ said }) => said), ...newcomers.filter((_, i) => ends[i] === 0).map(({ said }) => said)];
   for (const said of finals) {

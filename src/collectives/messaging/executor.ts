@@ -121,6 +121,9 @@ export class MessagingExecutor implements Executor {
     return isLost || (rank !== this.rank && this.#links[rank]?.endpoint.state === 'failed');
   }
 
+  /** What it still sends names a communicator that nobody reads any more. */
+  async expel(): Promise<void> {}
+
   prepare(request: Request, plan: Plan): Runnable {
     const { type, reduction } = request;
     const operation = reduction === undefined ? 0 : reductionCode(reduction, type);

@@ -12,7 +12,7 @@ import { getSystemErrorName } from 'node:util';
 import type { Addon } from '../../native/addon.js';
 import { loadAddon } from '../../native/load.js';
 import { CollectiveError } from '../errors.js';
-import { type Exchange, exchangeAll, type Patience } from '../exchange.js';
+import { type Exchange, exchangeAll, type Patience, pause } from '../exchange.js';
 import { AT, BLOCK_BYTES, type CallBuffer, type CallFields, callError, fillBlock } from './call.js';
 
 interface Address {
@@ -58,14 +58,16 @@ export class SharedMemoryExecutor {
   readonly #command: Float64Array;
   readonly #bell: number;
   readonly #bellFd: number;
+  readonly #processes: readonly number[];
   readonly #addresses = new WeakMap<ArrayBufferLike, { readonly address: number; readonly handle: number }>();
   readonly #waiting: Waiting[] = [];
   /** Totals over all calls: bytes sent, bytes accessed in peers' memory, messages. */
   readonly totals = { bytesSent: 0, bytesAccessed: 0, messages: 0 };
   #open = true;
 
-  private constructor(addon: Addon, rank: number, comm: number) {
+  private constructor(addon: Addon, rank: number, comm: number, processes: readonly number[]) {
     this.rank = rank;
+    this.#processes = processes;
     this.#addon = addon;
     this.#comm = comm;
     this.#command = new Float64Array(addon.command());
@@ -97,7 +99,8 @@ export class SharedMemoryExecutor {
         const errno = addon.collectiveJoin(comm, r, pid, theirs);
         if (errno !== 0) throw systemError(errno, `cannot map the control segment of rank ${r} (process ${pid})`);
       }
-      return new SharedMemoryExecutor(addon, rank, comm);
+      const processes = all.map(({ pid }) => pid);
+      return new SharedMemoryExecutor(addon, rank, comm, processes);
     } catch (error) {
       addon.stop(comm);
       throw error;
@@ -186,6 +189,14 @@ export class SharedMemoryExecutor {
     return this.#open && this.#addon.collectivePeer(this.#comm, rank) === 1;
   }
 
+  /** Ends the process of a rank: it has mapped memory of this one and may stand in the middle of writing there. */
+  async expel(rank: number): Promise<void> {
+    const pid = this.#processes[rank];
+    if (pid === process.pid || this.isDead(rank)) return;
+    process.kill(pid, 'SIGKILL');
+    while (this.#open && !this.isDead(rank)) await pause();
+  }
+
   /** Ends calls under way with COLL_CLOSED. Idempotent. */
   close(): void {
     if (!this.#open) return;
@@ -226,7 +237,7 @@ export class SharedMemoryExecutor {
 }
 
 /** The machine, and the namespace in which its process numbers count. */
-function hostIdentity(): string {
+export function hostIdentity(): string {
   return `${hostname()} ${readlinkSync('/proc/self/ns/pid')}`;
 }
 

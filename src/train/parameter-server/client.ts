@@ -10,7 +10,7 @@
 import { Context, type Endpoint, type ExposedMemory, PeerLost, type RemoteMemory, type Worker } from '../../messaging/index.js';
 import type { Optimizer } from '../../nn/index.js';
 import type { Device } from '../../verbs/index.js';
-import { HANDLER, header, KIND, take } from './protocol.js';
+import { HANDLER, header, KIND, LATE, take } from './protocol.js';
 import type { GroupPlan } from './server.js';
 import type { ShardCut } from './shard-cut.js';
 
@@ -76,6 +76,10 @@ interface Place {
   pushed: Promise<number> | undefined;
   /** The server has written the new parameters here already. */
   delivered: boolean;
+  /** The last push came too late. */
+  late: boolean;
+  /** The next step, as the server counts. */
+  next: number;
 }
 
 /** The worker's side of parameter servers: pushes gradients, pulls parameters. */
@@ -107,7 +111,15 @@ export class ParameterClient {
     worker.handle(HANDLER.toClient, (message) => take(message, (words, data) => this.#hear(words, data))?.catch(() => undefined));
     this.#endpoints = servers.map((address) => worker.connect(address));
     for (const [server, endpoint] of this.#endpoints.entries()) endpoint.whenClosed.push(() => this.#lost(server));
-    this.#places = plan.cuts.map((cut) => ({ cut, server: cut.index, remote: undefined, pushed: undefined, delivered: false }));
+    this.#places = plan.cuts.map((cut) => ({
+      cut,
+      server: cut.index,
+      remote: undefined,
+      pushed: undefined,
+      delivered: false,
+      late: false,
+      next: 0,
+    }));
   }
 
   /** Joins the servers; resolves when the initial parameters of worker 0 are there. Throws PeerLost, MSG_TIMEOUT. */
@@ -127,7 +139,7 @@ export class ParameterClient {
     }
   }
 
-  /** Steps that were pushed. */
+  /** The next step; the number of those that were pushed, but for `backups`. */
   get step(): number {
     return this.#step;
   }
@@ -189,7 +201,15 @@ export class ParameterClient {
     }
   }
 
-  /** Pushes what is not pushed yet, waits for the grants and pulls. Returns the samples in the update. Throws ShardLost. */
+  /** Whether the gradients of the last step came when it was over, and were dropped (`backups`). */
+  get late(): boolean {
+    return this.#places.some(({ late }) => late);
+  }
+
+  /**
+   * Pushes what is not pushed yet, waits for the grants and pulls. Returns the samples in the update. `step` then is the next one: further than one on where others
+   * went on without this worker. Throws ShardLost.
+   */
   async finish(): Promise<number> {
     this.pushFrom(0);
     let samples = 0;
@@ -202,7 +222,7 @@ export class ParameterClient {
       this.#counters.pullMs += performance.now() - granted;
     }
     for (const place of this.#places) place.pushed = undefined;
-    this.#step++;
+    this.#step = this.#places[0].next;
     return samples;
   }
 
@@ -297,6 +317,8 @@ export class ParameterClient {
         await Promise.all([granted, endpoint.am(HANDLER.toServer, words, NOTHING)]);
         const { words: grant } = await granted;
         place.delivered = grant[3] > 0 && grant[4] > 0;
+        place.late = grant[3] === LATE;
+        place.next = grant[5];
         return grant[4];
       } catch (error) {
         if (!(error instanceof PeerLost)) throw error;

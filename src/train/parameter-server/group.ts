@@ -28,6 +28,11 @@ export interface ServerSettings {
   readonly mode?: ServerMode;
   /** ssp: steps a worker may be ahead of the slowest; an integer from 0. Default 3. */
   readonly staleness?: number;
+  /**
+   * sync: a step goes on without so many workers, those who take more than twice as long as the rest; the mean is over the samples that came. What comes later is dropped, and
+   * its worker goes on with the step that the others are in. An integer from 0, below the number of workers; with one server, which decides. Default 0.
+   */
+  readonly backups?: number;
   /** What the servers do with gradients. Default: SGD without momentum. */
   readonly optimizer?: ServerOptimizer;
   /** Keep a replica of each shard at the next server, so that one may die. Needs two servers. Default: true where there are two. */
@@ -128,11 +133,17 @@ export class ParameterServerGroup {
 }
 
 function planOf(options: GroupOptions): GroupPlan {
-  const { servers, workers, size, parameters, ranges, mode = 'sync', staleness = 3 } = options;
+  const { servers, workers, size, parameters, ranges, mode = 'sync', staleness = 3, backups = 0 } = options;
   const { optimizer = { kind: 'sgd' }, provider = 'shm', replicate = servers.length > 1 } = options;
   if (!SERVER_MODES.includes(mode)) throw new RangeError(`mode must be ${SERVER_MODES.join(', ')}: got '${String(mode)}'`);
   if (!Number.isSafeInteger(staleness) || staleness < 0)
     throw new RangeError(`staleness must be an integer from 0, not ${staleness}`);
+  if (!Number.isSafeInteger(backups) || backups < 0 || backups >= workers.length)
+    throw new RangeError(`backups must be an integer from 0, below the ${workers.length} workers, not ${backups}`);
+  if (backups > 0 && (mode !== 'sync' || servers.length > 1))
+    throw new RangeError(
+      `backups are for mode 'sync' and one server, not for ${mode} and ${servers.length}: one decides who is late`,
+    );
   for (const [what, ranks] of Object.entries({ servers, workers })) {
     const distinct = new Set(ranks).size === ranks.length && ranks.length > 0;
     if (!distinct || ranks.some((one) => !Number.isInteger(one) || one < 0 || one >= size)) {
@@ -144,6 +155,7 @@ function planOf(options: GroupOptions): GroupPlan {
   return {
     mode,
     staleness,
+    backups,
     workers: workers.length,
     optimizer,
     floats: parameters.length,

@@ -20,7 +20,7 @@ import { stateFloats } from './server-optimizer.js';
 const CLOSE_MS = 10_000;
 
 export interface ParameterServerExchangeOptions extends ServerSettings {
-  /** Servers, on the first ranks; at least 1, as many as there are ranks at most. Default: one on every rank. */
+  /** Servers, on the first ranks; at least 1, as many as there are ranks at most. Default: one on every rank, with `backups` one. */
   readonly servers?: number;
 }
 
@@ -32,7 +32,7 @@ export function parameterServerExchange(options: ParameterServerExchangeOptions 
   return async ({ communicator, device, parameters, gradients, ranges, optimizer: own }) => {
     const { rank, size } = communicator;
     const { optimizer = { kind: 'sgd' }, ...settings } = options;
-    const servers = Math.min(options.servers ?? size, size);
+    const servers = Math.min(options.servers ?? (options.backups ? 1 : size), size);
     if (own.kind !== optimizer.kind || own.state.length !== stateFloats(optimizer, parameters.length)) {
       const theirs = `${optimizer.kind} with ${stateFloats(optimizer, parameters.length)} floats of state`;
       throw new RangeError(
@@ -41,6 +41,7 @@ export function parameterServerExchange(options: ParameterServerExchangeOptions 
     }
     const group = await ParameterServerGroup.join({
       ...settings,
+      ...(options.backups ? { backups: Math.min(options.backups, size - 1) } : {}),
       optimizer,
       rank,
       size,
@@ -72,7 +73,8 @@ class ParameterServerExchange implements GradientExchange {
     this.#client = group.client as ParameterClient;
     this.#communicator = communicator;
     this.#optimizer = optimizer;
-    this.name = group.plan.mode === 'sync' ? 'ps' : group.plan.mode;
+    const { mode, backups } = group.plan;
+    this.name = mode !== 'sync' ? mode : backups === 0 ? 'ps' : `ps, ${backups} of ${communicator.size} may be late`;
   }
 
   start({ ownSamples, learningRate }: StepStart): void {
@@ -85,8 +87,10 @@ class ParameterServerExchange implements GradientExchange {
 
   async finish(): Promise<StepExchanged> {
     this.#unsettled = true;
+    const before = this.#client.step;
     const samples = await this.#orOwnFailure(this.#client.finish());
-    return { updated: 'parameters', samples: this.#group.plan.mode === 'sync' ? samples : undefined };
+    const { step, late } = this.#client;
+    return { updated: 'parameters', samples: this.#group.plan.mode === 'sync' ? samples : undefined, steps: step - before, late };
   }
 
   /** Between two barriers nobody pushes, so all ranks read the same; moments and steps come along, for checkpoints. */

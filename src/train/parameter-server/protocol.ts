@@ -10,7 +10,7 @@
  *   INIT shard, steps    + state of its optimizer   ──>
  *                        <── READY shard
  *   PUSH worker, shard, step, weight, rate          ──> READ or map the gradient, apply, WRITE to the replica
- *                        <── GRANT shard, step, delivered, weight
+ *                        <── GRANT shard, step, delivered or LATE, weight, next step
  *   (pull: READ of the shard)
  *   STATE shard                                     ──>
  *                        <── STATE shard, steps         + state of its optimizer
@@ -39,6 +39,9 @@ export const KIND = {
   replica: 9,
   state: 10,
 } as const;
+
+/** In a grant: the push came when its step was over, and was dropped. */
+export const LATE = -1;
 
 /** Fields of every header: kind, shard, then what the picture above names. */
 export function header(kind: number, shard: number, a = 0, b = 0, c = 0, d = 0): Uint8Array {

@@ -12,6 +12,7 @@ const make = () =>
   new Shard(new Float32Array(PARAMETERS), {
     mode: 'async',
     staleness: 0,
+    backups: 0,
     workers: 2,
     optimizer: { kind: 'adam' },
     ranges: RANGES,

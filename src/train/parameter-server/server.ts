@@ -9,9 +9,16 @@
  * them, one-sided, into memory of its own. Workers pull by READ: that needs nobody here.
  */
 import { openContext } from '../../messaging/context.js';
-import type { Context, Endpoint, ExposedMemory, RemoteMemory, Worker } from '../../messaging/index.js';
+import {
+  type Context,
+  type Endpoint,
+  type ExposedMemory,
+  PeerLost,
+  type RemoteMemory,
+  type Worker,
+} from '../../messaging/index.js';
 import type { ParameterRange } from '../../nn/index.js';
-import { HANDLER, header, KIND, take } from './protocol.js';
+import { HANDLER, header, KIND, LATE, take } from './protocol.js';
 import { type ReplicaShape, ReplicaWriter, replicaBytes, restoreReplica } from './replica.js';
 import { type ServerOptimizer, stateFloats } from './server-optimizer.js';
 import { type ServerMode, Shard, type ShardOptions } from './shard.js';
@@ -21,6 +28,8 @@ import { rangesOf, type ShardCut } from './shard-cut.js';
 export interface GroupPlan {
   readonly mode: ServerMode;
   readonly staleness: number;
+  /** sync: workers that a step can do without. */
+  readonly backups: number;
   readonly workers: number;
   readonly optimizer: ServerOptimizer;
   /** Floats of the whole model. */
@@ -39,6 +48,8 @@ export interface ServerCounters {
   readonly applied: number;
   /** Pushes that had been applied before. */
   readonly repeated: number;
+  /** Pushes that came when their step was over, and were dropped. */
+  readonly late: number;
   /** Bytes of gradients that were read through a mapping, without any transfer. */
   readonly mappedBytes: number;
   /** Bytes of gradients that were READ into memory of the server. */
@@ -68,6 +79,10 @@ interface Held {
   replica: ReplicaWriter | undefined;
   /** A turn is under way. */
   busy: boolean;
+  /** When the round that is gathered began, of performance.now. */
+  roundBegan: number;
+  /** Ends the wait for late workers. */
+  grace: NodeJS.Timeout | undefined;
   /** Copies of gradients of workers whose memory cannot be mapped. */
   readonly staging: Map<number, Float32Array>;
   readonly ready: Set<number>;
@@ -81,6 +96,8 @@ interface Guarded {
 
 /** Longest wait for another server at the start, and for a READ of a gradient. */
 const PATIENCE_MS = 60_000;
+/** Least wait for late workers once a quorum has pushed: what the scheduler of a machine may take. */
+const GRACE_MS = 5;
 
 export class ParameterServer {
   readonly index: number;
@@ -94,7 +111,7 @@ export class ParameterServer {
   /** Workers that left or died. */
   readonly #left = new Set<number>();
   readonly #failed: (error: Error) => void;
-  #counters = { applied: 0, repeated: 0, mappedBytes: 0, readBytes: 0, replicaBytes: 0, takenOver: 0 };
+  #counters = { applied: 0, repeated: 0, late: 0, mappedBytes: 0, readBytes: 0, replicaBytes: 0, takenOver: 0 };
   #closed = false;
   #emptied: (() => void) | undefined;
 
@@ -148,6 +165,7 @@ export class ParameterServer {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    for (const { grace } of this.#held.values()) clearTimeout(grace);
     await this.#context.close();
   }
 
@@ -162,6 +180,8 @@ export class ParameterServer {
       shard: undefined,
       replica: undefined,
       busy: false,
+      roundBegan: performance.now(),
+      grace: undefined,
       staging: new Map(),
       ready: new Set(),
     };
@@ -219,9 +239,9 @@ export class ParameterServer {
   }
 
   #make(held: Held): Shard {
-    const { mode, staleness, workers, optimizer, ranges } = this.#plan;
+    const { mode, staleness, backups, workers, optimizer, ranges } = this.#plan;
     const { cut } = held;
-    const options: ShardOptions = { mode, staleness, workers, optimizer, ranges: rangesOf(cut, ranges) };
+    const options: ShardOptions = { mode, staleness, backups, workers, optimizer, ranges: rangesOf(cut, ranges) };
     const parameters = new Float32Array(held.memory.buffer, held.memory.byteOffset, cut.to - cut.from);
     const shard = new Shard(parameters, options, workers === 1 ? this.#gradientOf(held, 0) : undefined);
     held.shard = shard;
@@ -274,43 +294,69 @@ export class ParameterServer {
     if (repeated) this.#counters.repeated++;
     else if (member.mapped !== undefined) this.#counters.mappedBytes += gradient.byteLength;
     else if (weight > 0) {
-      await member.remote.get(4 * held.cut.from, gradient, { timeoutMs: PATIENCE_MS });
+      try {
+        await member.remote.get(4 * held.cut.from, gradient, { timeoutMs: PATIENCE_MS });
+      } catch (error) {
+        if (error instanceof PeerLost) return; // The worker died, and is dropped.
+        throw error;
+      }
       this.#counters.readBytes += gradient.byteLength;
     }
     shard.push(worker, step, weight, rate, gradient);
     await this.#turn(held, shard);
   }
 
-  async #turn(held: Held, shard: Shard): Promise<void> {
+  /** `early`: the wait for late workers is over. */
+  async #turn(held: Held, shard: Shard, early = false): Promise<void> {
     if (held.busy) return;
     held.busy = true;
+    let closing = early;
     try {
       do {
-        const before = total(shard.clocks);
+        const before = shard.applied;
         const targets = this.#targets(held);
         shard.deliverTo = targets;
-        shard.apply();
-        const applied = total(shard.clocks) - before;
+        shard.apply(closing);
+        closing = false;
+        const applied = shard.applied - before;
         this.#counters.applied += applied;
+        if (applied > 0) this.#endRound(held);
         // A push that was applied before, here or by the server before this one, is only granted: its worker pulls.
         const delivered = applied > 0 ? targets.length : 0;
         if (applied > 0) await this.#replicate(held, shard);
-        for (const { worker, step, weight } of shard.grants()) {
-          this.#tellWorker(worker, header(KIND.grant, held.cut.index, step, delivered, weight));
+        for (const { worker, step, weight, next, late } of shard.grants()) {
+          if (late) this.#counters.late++;
+          this.#tellWorker(worker, header(KIND.grant, held.cut.index, step, late ? LATE : delivered, weight, next));
         }
       } while (shard.hasWork);
     } finally {
       held.busy = false;
     }
+    if (shard.hasQuorum) this.#waitForLate(held, shard);
+  }
+
+  /** Enough have pushed. Whoever takes more than twice as long as they did is late. */
+  #waitForLate(held: Held, shard: Shard): void {
+    const close = () => {
+      held.grace = undefined;
+      void this.#turn(held, shard, true).catch((error: unknown) => this.#failed(error as Error));
+    };
+    held.grace ??= setTimeout(close, Math.max(GRACE_MS, performance.now() - held.roundBegan));
+  }
+
+  #endRound(held: Held): void {
+    clearTimeout(held.grace);
+    held.grace = undefined;
+    held.roundBegan = performance.now();
   }
 
   /**
-   * Parameters of all workers, where new values are written as they are made. Only in synchronous steps, where all workers wait and get the same, and with no more
+   * Parameters of all workers, where new values are written as they are made. Only in synchronous steps that all workers wait for, so that they get the same, and with no more
    * workers than servers: else every worker copies for itself. A worker counts what was delivered only when the grant comes.
    */
   #targets({ cut }: Held): readonly Float32Array[] {
-    const { mode, workers, cuts } = this.#plan;
-    if (mode !== 'sync' || workers > cuts.length) return [];
+    const { mode, backups, workers, cuts } = this.#plan;
+    if (mode !== 'sync' || backups > 0 || workers > cuts.length) return [];
     const targets = [...this.#members.values()].flatMap(({ parameters }) => parameters?.subarray(cut.from, cut.to) ?? []);
     return targets.length === this.#members.size ? targets : [];
   }
@@ -378,10 +424,6 @@ export class ParameterServer {
 
 function floatsOf(bytes: Uint8Array | undefined): Float32Array | undefined {
   return bytes === undefined ? undefined : new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength >> 2);
-}
-
-function total(clocks: Float64Array): number {
-  return clocks.reduce((sum, clock) => sum + clock, 0);
 }
 
 /** Whether a WRITE failed because the key was taken back. */

@@ -6,8 +6,8 @@ import { cutShards, rangesOf } from './shard-cut.js';
 const RANGES = [{ name: 'w', shape: [2], from: 0, to: 2, decay: false }];
 
 /** Parameters [0, 0], plain SGD: with rate 1 they become minus the sum of the applied gradients. */
-function make(mode: ServerMode, workers: number, staleness = 1): Shard {
-  return new Shard(new Float32Array(2), { mode, staleness, workers, optimizer: { kind: 'sgd' }, ranges: RANGES });
+function make(mode: ServerMode, workers: number, { staleness = 1, backups = 0 } = {}): Shard {
+  return new Shard(new Float32Array(2), { mode, staleness, backups, workers, optimizer: { kind: 'sgd' }, ranges: RANGES });
 }
 
 /** One push and what a server does with it; the workers that are granted. */
@@ -58,6 +58,43 @@ describe('the rules of a shard', () => {
     assert.deepEqual([...shard.parameters], [-3.5, -7]);
   });
 
+  it('sync with a backup: who is late is closed out, the mean is over those who came, and it goes on with the open round', () => {
+    const shard = make('sync', 3, { backups: 1 });
+    push(shard, 0, 0, 2);
+    assert.equal(shard.hasQuorum, false);
+    assert.deepEqual(push(shard, 1, 0, 4), []);
+    assert.ok(shard.hasQuorum && !shard.hasWork, 'nobody is closed out at once: worker 2 knows of the round');
+    shard.apply(true);
+    assert.deepEqual(
+      shard.grants().map(({ worker, next, weight, late }) => [worker, next, weight, late]),
+      [
+        [0, 1, 2, false],
+        [1, 1, 2, false],
+      ],
+    );
+    assert.deepEqual([...shard.parameters], [-3, -6]);
+    push(shard, 0, 1, 1);
+    assert.deepEqual(push(shard, 1, 1, 1), [0, 1], 'worker 2 has not heard of round 1: nobody waits for it');
+    shard.push(2, 0, 1, 1, Float32Array.of(100, 100));
+    assert.deepEqual(settle(shard), [{ worker: 2, step: 0, weight: 2, next: 2, late: true }]);
+    assert.deepEqual([...shard.parameters], [-4, -8], 'what came late is not applied');
+    push(shard, 0, 2, 1);
+    push(shard, 2, 2, 4);
+    assert.ok(shard.hasQuorum && !shard.hasWork, 'worker 2 counts again');
+    assert.deepEqual(push(shard, 1, 2, 1), [0, 1, 2]);
+    assert.deepEqual([...shard.parameters], [-6, -12]);
+    assert.deepEqual([...shard.clocks], [3, 3, 3]);
+  });
+
+  it('sync with a backup: one that died is a backup the others can do without, and is needed no more', () => {
+    const shard = make('sync', 3, { backups: 1 });
+    shard.drop(2);
+    push(shard, 0, 0, 2);
+    assert.equal(shard.hasQuorum, false);
+    assert.deepEqual(push(shard, 1, 0, 4), [0, 1]);
+    assert.deepEqual([...shard.parameters], [-3, -6]);
+  });
+
   it('async applies every push at once, one after the other', () => {
     const shard = make('async', 2);
     assert.deepEqual(push(shard, 0, 0, 1), [0]);
@@ -69,7 +106,7 @@ describe('the rules of a shard', () => {
 
   for (const staleness of [0, 1, 3]) {
     it(`ssp holds back who is more than ${staleness} steps ahead, until the slowest comes closer or dies`, () => {
-      const shard = make('ssp', 2, staleness);
+      const shard = make('ssp', 2, { staleness });
       let step = 0;
       for (; step < staleness; step++) assert.deepEqual(push(shard, 0, step, 1), [0], `step ${step}`);
       assert.deepEqual(push(shard, 0, step, 1), [], 'the push is applied, but not granted');

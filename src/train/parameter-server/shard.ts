@@ -4,8 +4,10 @@
  *
  *   clocks   [ 7 | 6 | 7 ]     steps of each worker that are in the parameters: a push of an earlier step was applied before and is only granted again
  *   waiting  [ - | 7 | 7 ]     pushes that are not granted yet
+ *   round    7                 sync: the step that is gathered, the highest of the clocks
  *
- * - sync: a step is applied when every living worker has pushed it, as the mean over all samples.
+ * - sync: a step is applied when every living worker has pushed it, as the mean over all samples. With backups it need not be all: when a quorum has pushed, the rest may be
+ *   closed out, and the mean is over the samples that came. A push of a step that is over is dropped and granted with the round that is open: its worker goes on from there.
  * - async: every push is applied when it comes. Gradients are of parameters that others have changed meanwhile.
  * - ssp: as async, but a worker that is more than `staleness` steps ahead of the slowest gets its grant only when that one has come closer.
  */
@@ -25,6 +27,8 @@ export interface ShardOptions {
   readonly mode: ServerMode;
   /** ssp: steps that a worker may be ahead of the slowest. */
   readonly staleness: number;
+  /** sync: workers that a step can do without. */
+  readonly backups: number;
   readonly workers: number;
   readonly optimizer: ServerOptimizer;
   /** Tensors inside the shard. */
@@ -44,6 +48,10 @@ export interface Grant {
   readonly step: number;
   /** Samples in the last update. */
   readonly weight: number;
+  /** The worker's next step: the one after `step`, but for a push that came too late. */
+  readonly next: number;
+  /** The push came when its step was over, and was dropped. */
+  readonly late: boolean;
 }
 
 export class Shard {
@@ -53,9 +61,13 @@ export class Shard {
   readonly clocks: Float64Array;
   /** Updates so far; a replica is of one version. */
   version = 0;
+  /** Pushes applied so far. */
+  applied = 0;
   readonly #options: ShardOptions;
   readonly #waiting: (Push | undefined)[];
   readonly #gone: boolean[];
+  /** The round that each worker was last told. */
+  readonly #told: Float64Array;
   readonly #gradients: Float32Array;
   /** Where new parameters are written as they are made: those of workers, where they can be reached. */
   deliverTo: readonly Float32Array[] = [];
@@ -78,11 +90,17 @@ export class Shard {
     this.clocks = new Float64Array(workers);
     this.#waiting = Array.from({ length: workers }, () => undefined);
     this.#gone = Array.from({ length: workers }, () => false);
+    this.#told = new Float64Array(workers);
+  }
+
+  /** sync: the step that is gathered. */
+  get round(): number {
+    return this.clocks.reduce((most, clock) => Math.max(most, clock), 0);
   }
 
   /** Takes a gradient of a worker's step (from 0). It must stay as it is until the push is granted. Throws a RangeError when a step is left out. */
   push(worker: number, step: number, weight: number, rate: number, gradient: Float32Array): void {
-    const done = this.clocks[worker];
+    const done = this.#options.backups > 0 ? this.round : this.clocks[worker];
     if (step > done) throw new RangeError(`worker ${worker} pushed step ${step}, but its step ${done} has not been applied`);
     this.#waiting[worker] = { step, weight, rate, gradient, applied: step < done };
   }
@@ -95,13 +113,32 @@ export class Shard {
 
   /** Whether `apply` would change something. */
   get hasWork(): boolean {
-    const pushes = this.#waiting.filter((push) => push !== undefined && !push.applied).length;
-    return pushes > 0 && (this.#options.mode !== 'sync' || pushes >= this.#gone.filter((gone) => !gone).length);
+    const missing = this.#missing();
+    if (missing.length === this.#living) return false;
+    if (this.#options.mode !== 'sync' || missing.length === 0) return true;
+    // Who has not been told of this round yet may stand still: nobody waits for it.
+    return this.hasQuorum && missing.every((worker) => this.#told[worker] < this.round);
   }
 
-  /** Applies what can be applied. */
-  apply(): void {
-    if (!this.hasWork) return;
+  /** sync with backups: enough workers have pushed the step, though not all. The rest may be closed out: `apply(true)`. */
+  get hasQuorum(): boolean {
+    const { mode, backups, workers } = this.#options;
+    const missing = this.#missing().length;
+    return mode === 'sync' && missing > 0 && this.#living - missing >= Math.max(1, Math.min(this.#living, workers - backups));
+  }
+
+  get #living(): number {
+    return this.#gone.filter((gone) => !gone).length;
+  }
+
+  /** Living workers without a push that could be applied. */
+  #missing(): number[] {
+    return [...this.#waiting.keys()].filter((worker) => !this.#gone[worker] && this.#waiting[worker]?.applied !== false);
+  }
+
+  /** Applies what can be applied; `early`: also a step that has a quorum only. */
+  apply(early = false): void {
+    if (!this.hasWork && !(early && this.hasQuorum)) return;
     if (this.#options.mode === 'sync') this.#applyTogether();
     else this.#applyEach();
   }
@@ -111,12 +148,16 @@ export class Shard {
     const { mode, staleness } = this.#options;
     const living = [...this.clocks].filter((_, worker) => !this.#gone[worker]);
     const slowest = Math.min(...living);
+    const { round } = this;
     const granted: Grant[] = [];
     for (const [worker, push] of this.#waiting.entries()) {
       if (!push?.applied) continue;
       if (mode === 'ssp' && this.clocks[worker] - slowest > staleness) continue;
       this.#waiting[worker] = undefined;
-      granted.push({ worker, step: push.step, weight: this.#weight });
+      const late = mode === 'sync' && this.clocks[worker] <= push.step;
+      const next = mode === 'sync' ? round : push.step + 1;
+      this.#told[worker] = next;
+      granted.push({ worker, step: push.step, weight: this.#weight, next, late });
     }
     return granted;
   }
@@ -143,6 +184,7 @@ export class Shard {
       this.version++;
     }
     this.#weight = total;
+    this.applied += pushes.length;
     for (const push of pushes) {
       push.applied = true;
       this.clocks[this.#waiting.indexOf(push)] = push.step + 1;

@@ -32,14 +32,14 @@ asRank(async ({ rank, size, exchange }) => {
   let tooFar = false;
   if (client !== undefined) {
     say({ joined: true });
-    for (let step = 0; step < steps; step++) {
+    for (let step = 0; step < steps; step = client.step) {
       client.start(weightOf(worker), RATE);
       if (job.constant) gradients.fill(worker + 1);
       else bowl(parameters, gradients, worker, step);
       client.pushFrom(Math.floor(floats / 2)); // as backward would: the end of the gradient is final first
       if (slow.includes(worker)) await sleep(5);
       await client.finish();
-      if (job.tellSteps) say({ step: step + 1 });
+      if (job.tellSteps) say({ step: client.step, taken: client.late ? undefined : step });
       if (job.gate === undefined) continue;
       await exchange.set(`${worker} has done/${step + 1}`, '1');
       if (worker === 1 && step === 0) {

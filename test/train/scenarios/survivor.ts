@@ -1,10 +1,11 @@
 /** A member or a newcomer of an elastic group that trains; whoever is first of the group tells what happens. */
 
 import { setTimeout as pause } from 'node:timers/promises';
+import { Communicator } from '../../../src/collectives/index.js';
 import { FileStore } from '../../../src/launch/index.js';
 import { openContext } from '../../../src/messaging/index.js';
 import { constantRate, Sampler, Sgd } from '../../../src/nn/index.js';
-import { arenaMemory, distribute, ElasticGroup, fit } from '../../../src/train/index.js';
+import { arenaMemory, distribute, fit } from '../../../src/train/index.js';
 import { openDevice } from '../../../src/verbs/index.js';
 import { say } from '../../collectives/rank.js';
 import type { RankInput } from '../../collectives/ranks.js';
@@ -18,8 +19,9 @@ async function train({ rank, size, directory }: RankInput): Promise<void> {
   // As ranks of several hosts do: by messages.
   const over = process.env['VERBENA_OVER'];
   const context = over ? await openContext({ device: over }) : undefined;
-  const options = { exchange, lookEveryMs: 20, worker: await context?.createWorker() };
-  const { group, communicator } = await (rank < 0 ? ElasticGroup.join(options) : ElasticGroup.found(rank, size, options));
+  const timeoutMs = Number(process.env['VERBENA_TIMEOUT_MS'] ?? Number.POSITIVE_INFINITY);
+  const options = { exchange, key: 'training', worker: await context?.createWorker(), timeoutMs };
+  const communicator = await (rank < 0 ? Communicator.join(options) : Communicator.create({ ...options, rank, size }));
   const training = await distribute(model, new Sgd(model, { momentum: 0.9 }), communicator, { device });
   const stepMs = Number(process.env['VERBENA_STEP_MS'] ?? 3);
   let joined = rank < 0;
@@ -37,7 +39,7 @@ async function train({ rank, size, directory }: RankInput): Promise<void> {
     epochs: 12,
     learningRate: constantRate(0.02),
     reportEvery: 2,
-    group,
+    newcomers: true,
     onMembers({ what, ranks, step }) {
       say({ what, ranks, step });
       joined ||= what === 'joined';
@@ -45,13 +47,12 @@ async function train({ rank, size, directory }: RankInput): Promise<void> {
     async onEpoch(epoch) {
       // Half way: whoever was promised a newcomer waits for it, however long a process takes to start on a busy machine.
       const awaited = process.env['VERBENA_AWAIT_NEWCOMER'] === '1' && epoch >= 6;
-      while (awaited && !joined && group.candidates === 0) await pause(10);
+      while (awaited && !joined && (await training.communicator.newcomers()) === 0) await pause(10);
       return true;
     },
   });
   const parameters = Buffer.from(model.parameters.buffer, model.parameters.byteOffset, model.parameters.byteLength);
   say({ what: 'done', steps: result.steps, ranks: training.size, parameters: parameters.toString('base64') });
-  group.close();
   await training.close();
   context?.close();
   exchange.close();

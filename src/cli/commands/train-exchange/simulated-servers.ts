@@ -30,6 +30,7 @@ export async function measureOnLinks(workers: number, servers: number, bytes: nu
   const plan: GroupPlan = {
     mode: 'sync',
     staleness: 0,
+    backups: 0,
     workers,
     optimizer: { kind: 'sgd' },
     floats,

@@ -112,6 +112,7 @@ function taskOf({ options }: BenchContext, ranks: number): Omit<TrainingTask, 'r
     compress: undefined,
     accumulate: 1,
     deadlineMs: undefined,
+    backups: 0,
     balance: options.cut === 'speed',
     bucketBytes: undefined,
     shards: undefined,

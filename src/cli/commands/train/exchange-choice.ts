@@ -9,7 +9,7 @@ import {
   type ServerOptimizer,
 } from '../../../train/index.js';
 import { UsageError } from '../../command.js';
-import type { Mode } from './training-task.js';
+import type { TrainingTask } from './training-task.js';
 
 /** Steps between two averages of local SGD. */
 const LOCAL_STEPS = 8;
@@ -19,17 +19,22 @@ const SERVER_MODES = { ps: 'sync', async: 'async', ssp: 'ssp' } as const;
 
 /** Undefined: the all-reduce that `distribute` takes by itself. `optimizer` is the loop's. @throws UsageError for what does not go together. */
 export async function chooseExchange(
-  mode: Mode,
-  compress: string | undefined,
+  { mode, compress, backups, size, deadlineMs }: Pick<TrainingTask, 'mode' | 'compress' | 'backups' | 'size' | 'deadlineMs'>,
   optimizer: ServerOptimizer,
 ): Promise<MakeExchange | undefined> {
   if (compress !== undefined && mode !== 'allreduce') {
     throw new UsageError(`--compress goes with --mode allreduce, not with ${mode}: parameter servers and local steps send f32`);
   }
+  if (backups > 0 && (mode !== 'ps' || backups >= size))
+    throw new UsageError(`--backups ${backups} goes with --mode ps and more ranks than that, not with ${mode} and ${size}`);
+  if (deadlineMs !== undefined && mode !== 'allreduce')
+    throw new UsageError(
+      `--deadline goes with --mode allreduce, not with ${mode}: parameter servers have --backups, the other modes do not wait`,
+    );
   if (compress !== undefined) return compressedExchange(compressionOf(compress));
   if (mode === 'allreduce') return undefined;
   if (mode === 'local') return localSgdExchange({ every: LOCAL_STEPS });
-  return parameterServerExchange({ mode: SERVER_MODES[mode], optimizer });
+  return parameterServerExchange({ mode: SERVER_MODES[mode], optimizer, backups });
 }
 
 function compressionOf(text: string): ReturnType<typeof parseCompression> {

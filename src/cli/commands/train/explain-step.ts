@@ -158,6 +158,7 @@ async function measure(
     compress: undefined,
     accumulate: 1,
     deadlineMs: undefined,
+    backups: 0,
     balance: false,
     bucketBytes: options['bucket-size'],
     shards: undefined,

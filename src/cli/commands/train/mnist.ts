@@ -69,6 +69,14 @@ const OPTIONS = {
     summary: 'samples that a rank has not computed so many ms after a step began are left out',
     value: 'MS',
   },
+  backups: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 1023,
+    summary: 'a step goes on without so many late ranks; with --mode ps',
+    value: 'K',
+  },
   cut: {
     type: 'choice',
     choices: ['speed', 'even'],
@@ -223,7 +231,9 @@ export const mnist = defineCommand({
     const { mode, shards } = options;
     if (shards !== undefined && shards % ranks !== 0)
       throw new UsageError(`--shards ${shards} is no multiple of the ${ranks} ranks`);
-    await chooseExchange(mode as Mode, options.compress, { kind: 'adam' }); // what does not go together is told before anything starts
+    const { compress, backups, deadline: deadlineMs } = options;
+    // What does not go together is told before anything starts.
+    await chooseExchange({ mode: mode as Mode, compress, backups, size: ranks, deadlineMs }, { kind: 'adam' });
     const { output } = options;
     makeFolder(output);
     if (options.resume && !existsSync(join(output, 'checkpoints')))
@@ -240,9 +250,10 @@ export const mnist = defineCommand({
       learningRate: options['learning-rate'],
       seed: options.seed,
       mode: mode as Mode,
-      compress: options.compress,
+      compress,
+      backups,
       accumulate: options.accumulate,
-      deadlineMs: options.deadline,
+      deadlineMs,
       balance: options.cut === 'speed' && shards === undefined,
       bucketBytes: options['bucket-size'],
       shards,

@@ -2,13 +2,13 @@
 
 import { writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { Communicator } from '../../../collectives/index.js';
 import { FileStore, init } from '../../../launch/index.js';
 import { Adam, cosineRate, digitCnn, digitMlp, loadMnist, Model, Sampler, Sgd, selectBlas, warmUp } from '../../../nn/index.js';
 import {
   arenaMemory,
   CheckpointWriter,
   distribute,
-  ElasticGroup,
   evaluate,
   exportWeights,
   fit,
@@ -48,7 +48,7 @@ async function train(task: TrainingTask): Promise<void> {
   const sampler = new Sampler({ count: data.count, globalBatch, seed });
   const settings = { model: task.model, globalBatch, seed, epochs };
   const description = task.optimizer === 'adam' ? ({ kind: 'adam' } as const) : ({ kind: 'sgd', momentum: 0.9 } as const);
-  const exchange = await chooseExchange(task.mode, task.compress, description);
+  const exchange = await chooseExchange(task, description);
   const restarted = Number(process.env['VERBENA_RESTART'] ?? 0);
   const onBad = (step: number, reason: string) => say({ type: 'bad-checkpoint', step, reason });
   const restored =
@@ -56,9 +56,10 @@ async function train(task: TrainingTask): Promise<void> {
       ? restoreCheckpoint(wanted.directory, model, optimizer, { settings, onBad })
       : undefined;
   const store = new FileStore({ directory: join(task.meeting, `attempt-${restarted}`), size: task.size });
-  const { group, communicator } = await (task.rank === undefined
-    ? ElasticGroup.join({ exchange: store })
-    : ElasticGroup.found(task.rank, task.size, { exchange: store }));
+  const meeting = { exchange: store, key: 'training' };
+  const communicator = await (task.rank === undefined
+    ? Communicator.join(meeting)
+    : Communicator.create({ ...meeting, rank: task.rank, size: task.size }));
   const timeline = task.trace ? new Timeline() : undefined;
   const training = await distribute(model, optimizer, communicator, {
     device,
@@ -92,7 +93,7 @@ async function train(task: TrainingTask): Promise<void> {
     learningRate,
     reportEvery: task.reportEvery,
     balance: task.balance,
-    group,
+    newcomers: true,
     onLoss: task.onLoss,
     ...(task.steps === undefined ? {} : { steps: task.steps }),
     ...(writer === undefined ? {} : { checkpoints: writer }),
@@ -123,7 +124,6 @@ async function train(task: TrainingTask): Promise<void> {
     const { candidates } = training.plan;
     say({ type: 'done', ...result, wrong: last?.wrong ?? [], plan: candidates, checkpoints: writer?.totals });
   }
-  group.close();
   await training.close();
   await writer?.close();
   store.close();

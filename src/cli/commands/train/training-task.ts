@@ -26,6 +26,8 @@ export interface TrainingTask {
   readonly learningRate: number;
   readonly seed: number;
   readonly mode: Mode;
+  /** Parameter servers: ranks that a step goes on without when they are late. */
+  readonly backups: number;
   readonly compress: string | undefined;
   readonly accumulate: number;
   /** Samples that come later are left out, ms; undefined: none. */
