@@ -2,7 +2,7 @@
 
 import { pathToFileURL } from 'node:url';
 import { readEnvironment } from '../../../launch/index.js';
-import { registerTypeScript } from '../../../launch/typescript/typescript.js';
+import { registerTypeScript, typescriptExecArgv } from '../../../launch/typescript/typescript.js';
 import { defineCommand } from '../../command.js';
 import { findScript } from './script.js';
 
@@ -22,6 +22,7 @@ export const exec = defineCommand({
     const script = findScript(positionals[0]);
     const { rank, size, launcher } = readEnvironment(); // contradictory variables are an error before the script starts
     registerTypeScript();
+    process.execArgv.push(...typescriptExecArgv()); // what the script forks may be TypeScript, too
     process.argv = [process.argv[0], script, ...positionals.slice(1)];
     // From here on this is the script's process: signals mean what they mean to node.
     process.removeAllListeners('SIGINT').removeAllListeners('SIGTERM');

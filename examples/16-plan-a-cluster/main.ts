@@ -1,3 +1,0 @@
-import { planCluster } from './plan-a-cluster.js';
-
-planCluster((line) => console.log(line));
