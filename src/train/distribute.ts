@@ -24,6 +24,7 @@ import { allreduceCost, measureBackward } from './bucket-costs.js';
 import { type BucketPlan, planBuckets, type ReadyRange } from './buckets.js';
 import { nowMs } from './clock.js';
 import type { BucketTimes, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged } from './gradient-exchange.js';
+import { ShardLost } from './parameter-server/client.js';
 import { ShardGradients } from './shard-gradients.js';
 import { exposure, type StepTimes } from './step-times.js';
 import type { Timeline } from './timeline.js';
@@ -96,6 +97,7 @@ export interface StepResult {
 
 /** Whether an error means that ranks are gone, or have not come for the communicator's `timeoutMs`, and those who are left may go on: `recover`. */
 export function isLoss(error: unknown): boolean {
+  if (error instanceof ShardLost) return true;
   const codes = ['COLL_PEER_LOST', 'COLL_TIMEOUT', 'COLL_ABORTED', 'COLL_CLOSED'];
   return error instanceof CollectiveError && codes.includes(error.code);
 }
@@ -155,6 +157,8 @@ export class Distributed {
   #shardGradients: ShardGradients | undefined;
   #plan: BucketPlan | undefined;
   #stepsDone = 0;
+  /** Parameters or moments went with a server: what this rank has is of no one step. */
+  #lost: ShardLost | undefined;
 
   /** Use `distribute`. */
   constructor(model: Model, optimizer: Optimizer, world: World | undefined, options: DistributeOptions) {
@@ -216,17 +220,17 @@ export class Distributed {
 
   /**
    * Takes a communicator: all of its ranks call this. Those with fewer steps take parameters, optimizer and state of one that has most; then the
-   * exchange is made anew.
+   * exchange is made anew. `restore`: as for `recover`.
    */
-  async adopt(communicator: Communicator): Promise<void> {
+  async adopt(communicator: Communicator, restore?: () => number | undefined): Promise<void> {
     const first = this.#communicator === undefined;
     const old = this.#communicator;
-    await this.#exchange?.close();
+    await this.#watch(this.#exchange?.close()).catch(passOverShardLost);
     this.#exchange = undefined;
     this.#shardGradients?.close();
     this.#shardGradients = undefined;
     this.#communicator = communicator;
-    await this.#align(first);
+    await this.#align(first, restore);
     // Not before: a rank that is still on its way out of the old one's last call must not find it closed.
     if (old !== undefined && old !== communicator) old.close();
     const readyMs = Float64Array.from(this.#readyMs);
@@ -252,13 +256,16 @@ export class Distributed {
     }
   }
 
-  /** After a loss (`isLoss`): goes on with those who are left. All of them call it. @throws what `shrink` throws. */
-  async recover(): Promise<void> {
+  /**
+   * After a loss (`isLoss`): goes on with those who are left. All of them call it. `restore` is called at the first rank when parameters were lost with the servers that had them: it
+   * fills model and optimizer from a checkpoint and returns the steps that are in it; undefined: there is none. @throws ShardLost then, and what `shrink` throws.
+   */
+  async recover(restore?: () => number | undefined): Promise<void> {
     const begin = nowMs();
     for (;;) {
       const { communicator } = this;
       try {
-        await this.adopt(await communicator.shrink());
+        await this.adopt(await communicator.shrink(), restore);
         break;
       } catch (error) {
         // Another one was lost meanwhile: shrink what shrink has given.
@@ -268,17 +275,25 @@ export class Distributed {
     this.#options.timeline?.add('recover', begin, nowMs(), this.#stepsDone);
   }
 
-  /** Everybody takes the state of the rank that has done most steps; nothing moves when all are equal, unless it is the first time. */
-  async #align(first: boolean): Promise<void> {
+  /**
+   * Everybody takes the state of the rank that has done most steps; nothing moves when all are equal, unless it is the first time. Where a shard was lost, everybody takes
+   * the checkpoint that the first rank restores.
+   */
+  async #align(first: boolean, restore: (() => number | undefined) | undefined): Promise<void> {
     const { communicator, model, optimizer } = this;
     const steps = new Float64Array(communicator.size);
-    steps[communicator.rank] = first && this.#stepsDone === 0 ? -1 : this.#stepsDone;
+    steps[communicator.rank] = this.#lost !== undefined ? Number.NaN : first && this.#stepsDone === 0 ? -1 : this.#stepsDone;
     await communicator.allgather(steps);
+    const isLost = steps.some(Number.isNaN);
     const most = Math.max(...steps);
-    const root = steps.indexOf(most);
+    const root = isLost ? 0 : steps.indexOf(most);
     if (most >= 0 && steps.every((one) => one === most)) return;
+    if (isLost && communicator.rank === root) this.#stepsDone = restore?.() ?? -1;
     const counts = Float64Array.of(this.#stepsDone, optimizer.steps);
     await communicator.broadcast(counts, root);
+    if (counts[0] < 0)
+      throw this.#lost ?? new Error('another rank lost a shard of the parameters, and there is no checkpoint to go on from');
+    this.#lost = undefined;
     // Into copies: when the root dies in the middle, nobody is left with half of its state.
     const states = [model.parameters, optimizer.state, model.state].filter(({ length }) => length > 0);
     const copies = states.map((state) => state.slice());
@@ -324,7 +339,7 @@ export class Distributed {
    * All ranks call it.
    */
   async settle(): Promise<void> {
-    await this.#exchange?.settle?.();
+    await this.#watch(this.#exchange?.settle?.());
     if (!this.synchronous && this.model.state.length > 0) await this.communicator.allreduce(this.model.state, 'avg');
   }
 
@@ -335,6 +350,16 @@ export class Distributed {
   beforeNextUpdate(action: () => void): void {
     if (this.synchronous) this.#beforeUpdate.push(action);
     else action();
+  }
+
+  /** Notes when parameters are lost. */
+  async #watch<T>(work: Promise<T> | undefined): Promise<T> {
+    try {
+      return (await work) as T;
+    } catch (error) {
+      if (error instanceof ShardLost) this.#lost = error;
+      throw error;
+    }
   }
 
   #announceUpdate(): void {
@@ -444,7 +469,7 @@ export class Distributed {
       this.#shardGradients.reduce();
       return { updated: 'gradients', samples: input.globalCount };
     }
-    const exchanged = await (this.#exchange as GradientExchange).finish();
+    const exchanged = await this.#watch((this.#exchange as GradientExchange).finish());
     if (this.#options.deadlineMs === undefined) return exchanged;
     // Each gradient was divided by the samples that were planned; the mean is over those that came.
     this.#counted[0] = samples;
@@ -484,6 +509,10 @@ interface Passed {
   forwardMs: number;
   /** Samples that are in the gradient: all, but for a deadline. */
   samples: number;
+}
+
+function passOverShardLost(error: unknown): void {
+  if (!(error instanceof ShardLost)) throw error;
 }
 
 function scaleBy(values: Float32Array, factor: number): void {

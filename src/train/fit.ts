@@ -168,10 +168,11 @@ class Fit {
       } catch (error) {
         if (!isLoss(error) || (this.#options.onLoss ?? 'shrink') === 'throw') throw error;
         const at = nowMs();
-        await training.recover();
+        await training.recover(() => this.#options.checkpoints?.restore(training));
         this.#agreed = false;
         this.#restart();
         const { stepsDone: step, size: ranks } = training;
+        this.#epochsEnded = Math.min(this.#epochsEnded, Math.floor(step / this.#options.sampler.stepsPerEpoch));
         this.#options.onMembers?.({ what: 'lost', ranks, step, tookMs: nowMs() - at });
       }
     }

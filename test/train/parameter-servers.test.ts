@@ -10,6 +10,7 @@ import { type RanksOptions, runRanks } from '../collectives/ranks.js';
 import { initial, type Job } from './scenarios/bowl.js';
 import type { ServerTraining } from './scenarios/server-training.js';
 import { alone, ended, killServer, parametersOf, play, serversOf } from './server-rounds.js';
+import { difference } from './trials.js';
 
 const SEED = Number(process.env['VERBENA_SEED'] ?? Math.floor(Math.random() * 1e6));
 
@@ -92,7 +93,7 @@ describe('parameter servers', () => {
     });
   }
 
-  it('a server is killed and there is no replica: the step ends with ShardLost, and from the checkpoint the run ends with its bits', async () => {
+  it('a server is killed and there is no replica: the others go on from the checkpoint; or the step ends with ShardLost, and a new run from the checkpoint ends with its bits', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'verbena-servers-'));
     const run = (job: ServerTraining, heard?: RanksOptions['heard']) =>
       runRanks('../../train/scenarios/server-training', 2, {
@@ -105,10 +106,21 @@ describe('parameter servers', () => {
       const undisturbed = await run(job);
       ended(undisturbed, [], SEED);
       const at = 8 + (SEED % 18);
-      const interrupted = await run({ ...job, checkpoints: folder }, (rank, line, ranks) => {
-        // Checkpoints are written in the background: not before there is one.
+      // Checkpoints are written in the background: not before there is one.
+      const kill: RanksOptions['heard'] = (rank, line, ranks) => {
         if (rank === 1 && (line['step'] as number) >= at && listCheckpoints(folder).length > 0) ranks[0].kill('SIGKILL');
-      });
+      };
+      const [, survivor] = await run({ ...job, checkpoints: folder }, kill);
+      assert.equal(survivor.end, 0, survivor.stderr);
+      const wentOn = survivor.said.find((line) => 'ranks' in line) as { ranks: number; from: number };
+      assert.ok(wentOn.ranks === 1 && wentOn.from >= 5 && wentOn.from % 5 === 0, `${JSON.stringify(wentOn)}, seed ${SEED}`);
+      const [whole, alone] = [undisturbed[1], survivor].map(
+        ({ said }) => said.at(-1) as { parameters: number[]; adamSteps: number },
+      );
+      assert.equal(alone.adamSteps, job.steps);
+      assert.ok(difference(Float32Array.from(whole.parameters), Float32Array.from(alone.parameters)) < 0.05, `seed ${SEED}`);
+      rmSync(folder, { recursive: true });
+      const interrupted = await run({ ...job, checkpoints: folder, onLoss: 'throw' }, kill);
       assert.deepEqual([interrupted[0].end, interrupted[1].end], ['SIGKILL', 1], interrupted[1].stderr);
       assert.match(interrupted[1].stderr, /shard 0 of the parameters is lost/, `seed ${SEED}`);
       const resumed = await run({ ...job, checkpoints: folder });

@@ -10,6 +10,7 @@ import { nowMs } from '../clock.js';
 import type { Distributed } from '../distribute.js';
 import type { LeftOut, ShardLayout, ShardWritten, WriteShard } from './checkpoint-thread.js';
 import { partOf } from './layout.js';
+import { restoreCheckpoint } from './restore.js';
 import { safetensorsHeader, type Tensor } from './safetensors.js';
 import { cutPieces, PIECE } from './snapshot.js';
 
@@ -109,6 +110,12 @@ export class CheckpointWriter {
       this.#stallMs += nowMs() - at;
     });
     this.#stallMs += nowMs() - began;
+  }
+
+  /** Puts the newest good checkpoint of its directory into model and optimizer; returns its step, undefined where there is none. @throws as `restoreCheckpoint`. */
+  restore({ model, optimizer }: Distributed): number | undefined {
+    const { directory, settings } = this.#options;
+    return restoreCheckpoint(directory, model, optimizer, { settings })?.step;
   }
 
   /** What stays the same as long as the ranks do. */

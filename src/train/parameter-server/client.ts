@@ -31,13 +31,16 @@ export interface ParameterClientOptions {
 }
 
 /**
- * A shard is gone with its server and its replica. Other shards may have the step already, so the parameters are of no one step: go on from a checkpoint.
+ * A shard is gone with its server and its replica. Other shards may have the step already, so the parameters are of no one step, and only a checkpoint helps: `fit` goes on
+ * from the last one by itself where it was given `checkpoints`.
  */
 export class ShardLost extends Error {
   readonly code = 'TRAIN_SHARD_LOST';
 
   constructor(shard: number, peer: string, how: string, cause?: Error) {
-    super(`shard ${shard} of the parameters is lost: ${peer} is gone, and ${how}. Start again from a checkpoint`, { cause });
+    const advice =
+      'Go on from a checkpoint: fit does so when it is given `checkpoints`; a second server with `replicate` keeps a copy';
+    super(`shard ${shard} of the parameters is lost: ${peer} is gone, and ${how}. ${advice}`, { cause });
     this.name = 'ShardLost';
   }
 }

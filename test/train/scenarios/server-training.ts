@@ -20,6 +20,8 @@ export interface ServerTraining {
   /** Checkpoints are written there and, where there are some, gone on from. */
   readonly checkpoints?: string;
   readonly checkpointEvery?: number;
+  /** Default 'shrink'. */
+  readonly onLoss?: 'throw';
 }
 
 asRank(async ({ rank, size, exchange }) => {
@@ -28,6 +30,7 @@ asRank(async ({ rank, size, exchange }) => {
     steps,
     checkpoints: directory,
     checkpointEvery = 5,
+    onLoss = 'shrink',
   } = JSON.parse(process.env['JOB'] as string) as ServerTraining;
   const device = await openDevice('shm');
   const model = smallModel('plain', 24, arenaMemory(device));
@@ -50,7 +53,8 @@ asRank(async ({ rank, size, exchange }) => {
     learningRate: constantRate(0.003),
     reportEvery: 4,
     beforeStep: (step) => say({ step }),
-    onMembers: ({ ranks }) => say({ ranks }),
+    onMembers: ({ ranks, step }) => say({ ranks, from: step }),
+    onLoss,
     ...(checkpoints === undefined ? {} : { checkpoints }),
   });
   say({ parameters: [...model.parameters], adamSteps: optimizer.steps });
