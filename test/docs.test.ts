@@ -12,6 +12,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { parseArguments } from '../src/cli/arguments.js';
+import { type AnyCommand, isGroup } from '../src/cli/command.js';
+import { loadRoot } from '../src/cli/registry.js';
 import { typescriptExecArgv } from '../src/launch/typescript/typescript.js';
 import { QP_STATES, QP_TYPES, type QpType, STATUS, transitionsOf } from '../src/verbs/index.js';
 
@@ -19,6 +22,15 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const WATCHDOG_MS = 120_000;
 const VERBS = 'docs/verbs.md';
 const PAGES = ['README.md', VERBS];
+
+/** Everything that is written for users. */
+const EVERY_PAGE = ['', 'docs', ...readdirSync(join(root, 'examples')).map((name) => join('examples', name))].flatMap((folder) =>
+  folder.endsWith('.ts')
+    ? []
+    : readdirSync(join(root, folder))
+        .filter((name) => name.endsWith('.md'))
+        .map((name) => join(folder, name)),
+);
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8');
 
@@ -28,6 +40,16 @@ function programOf(markdown: string): { source: string; prints: string[] } {
   const source = blocks.join('\n');
   const prints = [...source.matchAll(/^\s*console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1]);
   return { source, prints };
+}
+
+/** The command lines of a page, word by word, in code of their own lines and inside sentences. `a|b` stands for the first. */
+function commandLines(markdown: string): string[][] {
+  const own = markdown.matchAll(/^(?:[A-Z_]+=\S+ )*(?:(?:mpirun|srun) .*?)?(?:verbena|node bin\/verbena\.js) ([a-z].*)$/gm);
+  const inside = markdown.matchAll(/`(?:verbena|node bin\/verbena\.js) ([^`\n]+)`/g);
+  return [...own, ...inside]
+    .map(([, line]) => line.replace(/\s{2,}.*$|\s#.*$/, ''))
+    .map((line) => [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain.split('|')[0]))
+    .filter((words) => !words.some((word) => word === '' || word.endsWith('...')));
 }
 
 /** The text between two markers of a page. */
@@ -114,10 +136,51 @@ describe('documentation', () => {
   });
 
   it('links lead to files that are there', () => {
-    for (const page of [...PAGES, 'ARCHITECTURE.md', 'FEATURES.md']) {
+    for (const page of EVERY_PAGE) {
       for (const [, target] of read(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)) {
         assert.doesNotThrow(() => readFileSync(join(root, page, '..', target)), `${page} links to ${target}`);
       }
     }
+  });
+
+  it('command lines name commands and options that exist', async () => {
+    const all = await loadRoot();
+    let checked = 0;
+    for (const page of EVERY_PAGE) {
+      for (const words of commandLines(read(page))) {
+        let command: AnyCommand = all;
+        let at = 0;
+        while (isGroup(command) && at < words.length && !words[at].startsWith('-')) {
+          const next: AnyCommand | undefined = command.commands.find(({ name }) => name === words[at]);
+          assert.ok(next, `${page}: verbena ${words.join(' ')}`);
+          command = next;
+          at++;
+        }
+        checked++;
+        if (isGroup(command)) continue;
+        // A sentence may leave arguments out.
+        const positionals = command.positionals?.map((spec) => ({ ...spec, required: false })) ?? [];
+        const { options } = command;
+        assert.doesNotThrow(() => parseArguments(words.slice(at), options, positionals), `${page}: verbena ${words.join(' ')}`);
+      }
+    }
+    assert.ok(checked > 100, `${checked} command lines`);
+  });
+
+  it('imports name exports that exist', async () => {
+    let checked = 0;
+    for (const page of EVERY_PAGE) {
+      for (const [, names, from] of read(page).matchAll(/^import \{([^}]*)\} from '(verbena\/[\w/]+)';/gm)) {
+        const module = (await import(from)) as Record<string, unknown>;
+        for (const name of names
+          .split(',')
+          .map((word) => word.trim())
+          .filter((word) => word !== '' && !word.startsWith('type '))) {
+          assert.ok(name in module, `${page}: ${name} of ${from}`);
+          checked++;
+        }
+      }
+    }
+    assert.ok(checked > 20, `${checked} names`);
   });
 });

@@ -55,7 +55,7 @@ const comparison = compareAlgorithms({
 });
 for (const row of comparison.rows)
   console.log(
-    `   ${row.algorithm.padEnd(18)} ${(row.simulatedNs / 1e6).toFixed(1).padStart(7)} ms simulated, ${(row.formulaNs / 1e6).toFixed(1).padStart(7)} ms if nobody were in the way`,
+    `   ${row.algorithm.padEnd(18)} ${(row.simulatedNs / 1e6).toFixed(1).padStart(7)} ms simulated, ${(row.formulaNs / 1e6).toFixed(1).padStart(7)} ms by formula`,
   );
 
 console.log('3. Training gpt3-175b on it:');
