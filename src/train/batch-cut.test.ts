@@ -10,10 +10,15 @@ test('even shares differ by at most one sample', () => {
 });
 
 test('a rank that is twice as fast gets twice as many samples, within the limit', () => {
-  assert.deepEqual(sharesOf(cutBySpeed(98, [2, 1], 96)), [65, 33]);
-  assert.deepEqual(sharesOf(cutBySpeed(98, [2, 1], 60)), [60, 38]);
+  assert.deepEqual(sharesOf(cutBySpeed(99, [2, 1], 96)), [66, 33]);
+  assert.deepEqual(sharesOf(cutBySpeed(99, [2, 1], 60)), [60, 39]);
   assert.deepEqual(sharesOf(cutBySpeed(100, [1, 1], 40)), [50, 50], 'more than all may have: evenly');
   assert.deepEqual(sharesOf(cutBySpeed(5, [100, 1, 1], 4)), [3, 1, 1]);
+});
+
+test('large shares are whole grains: a little faster is nothing, much faster is something', () => {
+  assert.deepEqual(sharesOf(cutBySpeed(256, [1.05, 1], 192)), [128, 128]);
+  assert.deepEqual(sharesOf(cutBySpeed(256, [1.3, 1], 192)), [144, 112]);
 });
 
 test('shares are a cut of the samples, with one for everybody and none above the limit, for any speeds', (t) => {

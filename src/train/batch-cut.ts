@@ -11,10 +11,20 @@ export function cutEvenly(count: number, ranks: number): number[] {
 }
 
 /**
- * The same with one sample for everybody and the rest in proportion to `speeds` (above 0), none more than `limit`. Evenly when the numbers do not allow that: fewer samples
- * than ranks, or more than `limit` for all.
+ * The same in proportion to `speeds` (above 0), with something for everybody and none more than `limit`. Evenly when the numbers do not allow that: fewer samples than ranks, or
+ * more than `limit` for all. Shares are whole grains of a sixteenth of an even share or less, where that is a power of two: a matrix of 129 rows takes longer than its 128
+ * would have, and a rank that is a little faster for a moment is better left alone.
  */
 export function cutBySpeed(count: number, speeds: readonly number[], limit: number): number[] {
+  const ranks = speeds.length;
+  let grain = 1;
+  for (let next = 2; count % next === 0 && 16 * next * ranks <= count && count <= ranks * (limit - (limit % next)); next *= 2)
+    grain = next;
+  return cutGrains(count / grain, speeds, Math.floor(limit / grain)).map((start) => start * grain);
+}
+
+/** The same with one sample for everybody at least. */
+function cutGrains(count: number, speeds: readonly number[], limit: number): number[] {
   const ranks = speeds.length;
   if (count < ranks || count > limit * ranks) return cutEvenly(count, ranks);
   const shares = new Array<number>(ranks).fill(1);

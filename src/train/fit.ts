@@ -112,7 +112,7 @@ export interface MeanStep {
 /** Numbers that a rank tells the others. */
 const FIELDS = 8;
 /** Steps between two cuts by speed. The fastest of them counts: what else runs on the machine delays single steps. */
-const BALANCE_EVERY = 4;
+const BALANCE_EVERY = 2;
 /** How long members wait for newcomers that they have let in, ms. */
 const JOIN_MS = 10_000;
 /** How far a cut by speed leans to an even one: where time hardly depends on the samples, shares would drift about. */
@@ -136,6 +136,8 @@ class Fit {
   /** Where the shares of a whole batch start, by speed. */
   #cut: readonly number[] | undefined;
   #msPerSample = Number.POSITIVE_INFINITY;
+  /** Of all ranks: the same array every time, so that the call that fills it is prepared once. */
+  #speeds = new Float64Array(0);
   #stretchBegan = nowMs();
   #lastTurn = nowMs();
   #samples = 0;
@@ -301,7 +303,8 @@ class Fit {
     const { communicator, model, stepsDone } = this.#training;
     if (Number.isFinite(msPerSample)) this.#msPerSample = Math.min(this.#msPerSample, msPerSample);
     if (stepsDone % BALANCE_EVERY !== 0) return;
-    const all = new Float64Array(communicator.size);
+    if (this.#speeds.length !== communicator.size) this.#speeds = new Float64Array(communicator.size);
+    const all = this.#speeds;
     all[communicator.rank] = 1 / this.#msPerSample;
     communicator.allgatherSync(all);
     this.#msPerSample = Number.POSITIVE_INFINITY;
