@@ -116,6 +116,35 @@ export const preparedRequests: Chapter = {
       assert.ok(far.bytes.subarray(0, 100).every((byte) => byte === 0));
     });
 
+    test('a READ or WRITE that is done now moves its bytes without a completion, and nothing with a key that was taken back', async (stage) => {
+      const [one, two] = await stage.connected();
+      const near = one.side.memory(256);
+      const far = two.side.memory(256);
+      fillPattern(near.bytes, 4);
+      const write = one.qp.prepare({ opcode: 'RDMA_WRITE', local: near, remote: far.remote() });
+      const read = one.qp.prepare({ opcode: 'RDMA_READ', local: near, remote: far.remote() });
+      for (const [request, near, length, far] of [
+        [write, 8, 16, 32],
+        [read, 101, 7, 33],
+        [read, 128, 16, 32],
+      ] as const) {
+        if (request.doNow?.(near, length, far) === true) continue;
+        request.post(near, length, 1, far);
+        await one.inbox.succeed();
+      }
+      assert.equal(one.inbox.list.length, 0);
+      assertBytes(far.bytes.subarray(32, 48), near.bytes.subarray(8, 24), 'written');
+      assertBytes(near.bytes.subarray(101, 108), far.bytes.subarray(33, 40), 'read');
+      assertBytes(near.bytes.subarray(128, 144), far.bytes.subarray(32, 48), 'read as words');
+      const key = far.remote();
+      far.deregister();
+      const before = far.bytes.slice();
+      for (const request of [write, one.qp.prepare({ opcode: 'RDMA_WRITE', local: near, remote: key })]) {
+        assert.notEqual(request.doNow?.(64, 8, 0), true);
+      }
+      assert.deepEqual(far.bytes, before);
+    });
+
     test('signaledEvery completes every n-th post and frees the queue', async (stage) => {
       const [one, two] = await stage.connected({ init: { maxSendWr: 8 } });
       const near = one.side.memory(64);

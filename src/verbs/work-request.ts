@@ -98,6 +98,11 @@ export interface PreparedSend {
    * Throws VerbsError as `postSend` does.
    */
   post(offset: number, length: number, id: number, remoteOffset?: number): void;
+  /**
+   * Does a READ or WRITE on the spot, without a completion, where the initiator reaches the memory by itself: up to 128 bytes of mapped memory, with nothing
+   * posted before it under way. False, and nothing was done: post it. Devices that always post have no such call.
+   */
+  doNow?(offset: number, length: number, remoteOffset?: number): boolean;
 }
 
 /** A receive request made once: posts ranges of one region. */

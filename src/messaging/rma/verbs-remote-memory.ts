@@ -25,6 +25,8 @@ const WORD = 8;
 const HAS_ATOMICS = 1;
 /** As access.ts of the verbs. */
 const ACCESS_REMOTE_ATOMIC = 8;
+/** Gets up to here are done at once where the device can. */
+const SMALL_GET_BYTES = 128;
 /** Small puts between two looks at the completion queue, less one. */
 const REAP_MASK = 127;
 
@@ -72,7 +74,8 @@ export class VerbsRemoteMemory extends RemoteMemory {
   readonly length: number;
   readonly hasAtomics: boolean;
   readonly #remote: RemoteRegion;
-  #small: PreparedSend | undefined;
+  #smallPut: PreparedSend | undefined;
+  #smallGet: PreparedSend | undefined;
 
   constructor(endpoint: VerbsEndpoint, packed: Uint8Array) {
     super();
@@ -114,7 +117,7 @@ export class VerbsRemoteMemory extends RemoteMemory {
     this.check(offset, length);
     const { port } = endpoint;
     if ((++endpoint.smallPuts & REAP_MASK) === 0) endpoint.worker.poller.reap(port);
-    this.#small ??= endpoint.lanes[0].qp.prepare({
+    this.#smallPut ??= endpoint.lanes[0].qp.prepare({
       opcode: 'RDMA_WRITE',
       local: port.scratch,
       remote: this.#remote,
@@ -122,12 +125,20 @@ export class VerbsRemoteMemory extends RemoteMemory {
       signaledEvery: 16,
     });
     payload.pack(0, length, port.scratch.bytes, 0);
-    this.#small.post(0, length, 0, offset);
+    this.#smallPut.post(0, length, 0, offset);
     return 0;
   }
 
   postGet(offset: number, payload: Payload): number {
-    return this.#begin(offset, payload, false);
+    const { endpoint } = this;
+    const { length } = payload;
+    if (length > SMALL_GET_BYTES || endpoint.isFenced || endpoint.state !== 'ready') return this.#begin(offset, payload, false);
+    this.check(offset, length);
+    const { scratch } = endpoint.port;
+    this.#smallGet ??= endpoint.lanes[0].qp.prepare({ opcode: 'RDMA_READ', local: scratch, remote: this.#remote });
+    if (!this.#smallGet.doNow?.(0, length, offset)) return this.#begin(offset, payload, false);
+    payload.unpack(0, length, scratch.bytes, 0);
+    return 0;
   }
 
   #begin(offset: number, payload: Payload, isPut: boolean): number {

@@ -180,6 +180,20 @@ export class ShmPreparedSend implements PreparedSend {
     this.#long(offset, length, id, remoteOffset);
   }
 
+  doNow(offset: number, length: number, remoteOffset = offset): boolean {
+    const qp = this.#qp;
+    if (!(offset >= 0 && length >= 0 && offset + length <= this.#localLength)) this.#outside(offset, length);
+    const target = qp.target;
+    if (target === undefined || qp.fast !== 1 || length > COPY_IN_JS || (this.#opcode !== WRITE && !this.#reads)) return false;
+    if (this.#route !== target || !this.#moveWords(qp, offset, length, remoteOffset)) {
+      const isReady = this.#local.live && this.#local.u8.length !== 0 && target.peer.i32[target.at + QP_STATE] === target.word;
+      if (!isReady || !this.#access(qp, target, offset, length, remoteOffset)) return false;
+    }
+    qp.f64[qp.counterAt + C_OPERATIONS] += 1;
+    qp.f64[qp.counterAt + C_BYTES] += length;
+    return true;
+  }
+
   /**
    * A WRITE or READ of a few aligned words of mapped memory: everything that can be known beforehand stands in fields of this object, so what is left is
    * the announcement, one look whether the key still holds, and the words. False: another way must do it.
