@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { MessagingError } from '../../src/messaging/index.js';
+import { MessagingError, type Worker } from '../../src/messaging/index.js';
+import { Random } from '../../src/verbs/providers/sim/random.js';
 import { assertBytes, type Chapter, pattern } from './stage.js';
 
 let names = 0;
@@ -46,6 +47,39 @@ export const connecting: Chapter = {
       const { near, far, out } = await stage.pair();
       assert.equal(far.address[0], 2);
       assert.equal(near.connect(far.address), out);
+    },
+
+    'workers that connect to each other at the same moment have one endpoint to each other, and its stream': async (stage) => {
+      const seed = Number(process.env['VERBENA_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+      const random = new Random(seed);
+      const workers: Worker[] = [];
+      for (let i = 0; i < 6; i++) workers.push(await stage.worker());
+      const meetings = workers.flatMap((near) =>
+        workers.filter((far) => far !== near).map((far) => ({ near, far, turns: random.below(4) })),
+      );
+      const endpoints = await Promise.all(
+        meetings.map(async ({ near, far, turns }) => {
+          for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+          const endpoint = near.connect(far.address);
+          if (random.below(2) === 0) await new Promise((resolve) => setImmediate(resolve));
+          await endpoint.stream.write(Buffer.from(near.id));
+          return endpoint;
+        }),
+      );
+      for (const [i, { near, far }] of meetings.entries()) {
+        const words = `VERBENA_SEED=${seed}, from worker ${workers.indexOf(near)} to ${workers.indexOf(far)}`;
+        const into = Buffer.alloc(16);
+        for (let at = 0; at < 16; ) at += await endpoints[i].stream.read(into.subarray(at));
+        assert.equal(into.toString(), far.id, words);
+        assert.equal(near.connect(far.address), endpoints[i], words);
+      }
+      for (const worker of workers) {
+        assert.equal(
+          worker.endpoints.filter(({ state }) => state === 'ready').length,
+          workers.length - 1,
+          `VERBENA_SEED=${seed}`,
+        );
+      }
     },
 
     'connecting to nobody fails and names whom': async (stage) => {

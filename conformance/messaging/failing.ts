@@ -52,6 +52,21 @@ export const failing: Chapter = {
       await assert.rejects(back.send(1, into), PeerLost);
     },
 
+    'a graceful close does not wait for a peer that takes nothing, and what was sent is there when it is received at last':
+      async (stage) => {
+        const { near, far, out, back } = await stage.pair({}, { unexpectedBytes: 0, unexpectedMessages: 1 });
+        const count = 20;
+        for (let i = 0; i < count; i++) await out.send(1, pattern(i * 16, i));
+        await near.close();
+        await until(() => back.state === 'failed', 'the news', far);
+        const into = new Uint8Array(count * 16);
+        for (let i = 0; i < count; i++) {
+          const { length } = await far.recv(1, into, { from: back });
+          assertBytes(into.subarray(0, length), pattern(i * 16, i), `message ${i}`);
+        }
+        await assert.rejects(far.recv(1, into, { from: back }), PeerLost);
+      },
+
     'a forced close fails what is outstanding at once': async (stage) => {
       const { out } = await stage.pair();
       const stuck = assert.rejects(out.send(1, pattern(1 << 20)), { code: 'MSG_CLOSED' });

@@ -50,7 +50,7 @@ export class Connections implements Connecting {
     this.#ports = ports;
     this.#host = Buffer.from(worker.context.host).toString('hex');
     this.#wireUp = wireUp;
-    for (const port of ports) void this.#serve(port.service, port, (endpoint) => worker.onEndpoint?.(endpoint));
+    for (const port of ports) void this.#serve(port.service, port, undefined);
   }
 
   /** See Worker.address. */
@@ -72,7 +72,11 @@ export class Connections implements Connecting {
         `the address is of a worker on '${theirs}', this one is on '${ours}': open the same device on both sides`,
       );
     }
-    return this.peers.known(address.workerId) ?? this.#prepare(`'${routes[0].target}'`, routes);
+    const known = this.peers.known(address.workerId);
+    if (known !== undefined) return known;
+    const endpoint = this.#prepare(`'${routes[0].target}'`, routes);
+    this.peers.expect(endpoint, address.workerId);
+    return endpoint;
   }
 
   /** A name with a host and a port is reached by a network, where there is one; others by the first device. */
@@ -105,35 +109,36 @@ export class Connections implements Connecting {
     }
     const listener = new Listener(name, taken, this.#worker.timeoutMs);
     this.#listeners.add(listener);
-    taken.forEach((one, i) => void this.#serve(one, this.#ports[i], (endpoint) => listener.push(endpoint)));
+    taken.forEach((one, i) => void this.#serve(one, this.#ports[i], listener));
     return listener;
   }
 
-  async #serve(listener: VerbsListener, port: Port, arrived: (endpoint: VerbsEndpoint) => void): Promise<void> {
+  /** Takes connections under a name, or by the worker's address. */
+  async #serve(service: VerbsListener, port: Port, listener: Listener | undefined): Promise<void> {
     try {
-      for await (const request of listener) void this.#accept(request, port, arrived);
+      for await (const request of service) void this.#accept(request, port, listener);
     } catch (error) {
       if (!this.#worker.closed && !(VerbsError.is(error) && error.code === 'VERBS_CLOSED')) throw error;
     }
   }
 
-  async #accept(request: ConnectionRequest, port: Port, arrived: (endpoint: VerbsEndpoint) => void): Promise<void> {
+  async #accept(request: ConnectionRequest, port: Port, listener: Listener | undefined): Promise<void> {
     try {
-      const endpoint = await this.#wireUp.accept(request, port);
-      if (endpoint !== undefined) arrived(endpoint);
+      const endpoint = await this.#wireUp.accept(request, port, listener === undefined);
+      if (endpoint === undefined) return;
+      if (listener === undefined) this.#worker.onEndpoint?.(endpoint);
+      else listener.push(endpoint);
     } catch (error) {
       // When the initiator gave up or died meanwhile, it has its own error.
       if (MessagingError.is(error) && error.code === 'MSG_INVALID') this.#worker.unhandled(error);
     }
   }
 
-  /** A new endpoint. */
+  /** A new endpoint. Its number is never used again. */
   makeEndpoint(peer: string): VerbsEndpoint {
     const { endpoints } = this.#worker;
-    const hole = endpoints.findIndex((endpoint) => !endpoint);
-    const id = hole >= 0 ? hole : endpoints.length;
-    const endpoint = new VerbsEndpoint(this.#worker, id, peer);
-    endpoints[id] = endpoint;
+    const endpoint = new VerbsEndpoint(this.#worker, endpoints.length, peer);
+    endpoints.push(endpoint);
     return endpoint;
   }
 

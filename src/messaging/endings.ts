@@ -31,6 +31,7 @@ export class Endings implements Ending {
   /** A lane is gone. The first takes the endpoint with it, a further one only its share. */
   laneClosed(endpoint: VerbsEndpoint, lane: Lane, reason: string): void {
     if (!lane.alive) return;
+    if (lane.index === 0) this.#worker.poller.takeRest(endpoint);
     lane.fail(reason);
     if (lane.index > 0) return;
     if (endpoint.state === 'closed' || endpoint.state === 'failed') return;
@@ -123,23 +124,20 @@ export class Endings implements Ending {
     this.#finish(endpoint);
   }
 
-  /** Waits until everything that was begun on an endpoint is over and the peer has taken it. */
+  /** Waits until everything that was begun on an endpoint is over and lies in the peer's memory: whether the peer has looked there is its own affair. */
   async #drain(endpoint: VerbsEndpoint, options: CallOptions): Promise<void> {
     const { requests, poller } = this.#worker;
     const isQuiet = () => {
       poller.poll();
       if (endpoint.state !== 'ready' || endpoint.closedByPeer) return true;
       const busy = requests.rows().some((index) => requests.endpoint[index] === endpoint.id);
-      return !busy && !endpoint.waiting && endpoint.messagesOut.isDrained && endpoint.transfersOut.isDrained;
+      return !busy && !endpoint.waiting && endpoint.isDelivered;
     };
     const deadline = performance.now() + (options.timeoutMs ?? this.#worker.timeoutMs);
     while (!isQuiet()) {
       options.signal?.throwIfAborted();
       if (performance.now() > deadline) {
-        throw new MessagingError(
-          'MSG_TIMEOUT',
-          `the endpoint to ${endpoint.peer} has unfinished requests, or messages that the peer has not taken: close it with force`,
-        );
+        throw new MessagingError('MSG_TIMEOUT', `the endpoint to ${endpoint.peer} has unfinished requests: close it with force`);
       }
       await new Promise((resolve) => setTimeout(resolve, 1));
     }

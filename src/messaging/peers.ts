@@ -1,10 +1,22 @@
-/** The peers of a worker by number: all endpoints to one worker have the same, and it is the source of its messages. */
+/**
+ * The peers of a worker by number: all endpoints to one worker have the same, and it is the source of its messages.
+ *
+ * Two workers that connect to each other by address in the same moment get one endpoint each, not two, so that their streams are one: the connection that the
+ * worker with the lower id began goes on, and the endpoint of the other takes it as its own.
+ */
 
 import type { Endpoint } from './endpoint.js';
 
 export class Peers<E extends Endpoint> {
   readonly #sources = new Map<string, number>();
   readonly #bySource: (E | undefined)[] = [];
+  /** What connecting by address gave last, by worker. */
+  readonly #byWorker = new Map<string, E>();
+
+  /** An endpoint to the address of a worker is made. */
+  expect(endpoint: E, workerId: string): void {
+    this.#byWorker.set(workerId, endpoint);
+  }
 
   /** Gives an endpoint the number of the worker behind it. */
   identify(endpoint: E, workerId: string): void {
@@ -23,11 +35,13 @@ export class Peers<E extends Endpoint> {
     return this.#bySource[source];
   }
 
-  /** An endpoint to a worker that can be used, if there is one already. */
+  /** An endpoint to a worker that can be used, connected or not, if there is one already. */
   known(workerId: string): E | undefined {
+    const made = this.#byWorker.get(workerId);
+    if (made !== undefined && isOpen(made)) return made;
     const source = this.#sources.get(workerId);
     const endpoint = source === undefined ? undefined : this.#bySource[source];
-    return endpoint?.state === 'ready' && !endpoint.closedByPeer ? endpoint : undefined;
+    return endpoint !== undefined && isOpen(endpoint) ? endpoint : undefined;
   }
 
   /** An endpoint is out of use: another one to the same peer takes its place. False when there is none. */
@@ -38,4 +52,8 @@ export class Peers<E extends Endpoint> {
     }
     return this.#bySource[endpoint.source] !== undefined;
   }
+}
+
+function isOpen({ state, closedByPeer }: Endpoint): boolean {
+  return (state === 'idle' || state === 'connecting' || state === 'ready') && !closedByPeer;
 }

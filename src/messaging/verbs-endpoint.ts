@@ -62,6 +62,10 @@ export class VerbsEndpoint extends Endpoint {
   readonly ports: Port[] = [];
   /** Number of the peer's rail on the first path, -1 until connected: which part of a packed key is meant for it. */
   peerRail = -1;
+  /** Number of the endpoint at the peer, -1 until connected. */
+  peerToken = -1;
+  /** This side asks for the connection; a request of the peer that crosses it may take its place. */
+  initiates = false;
   readonly lanes: Lane[] = [];
   /** Lanes that there will be when all have joined. */
   plannedLanes = 1;
@@ -236,6 +240,11 @@ export class VerbsEndpoint extends Endpoint {
     if (this.#ringOutstanding === 0) return;
     this.#ringOutstanding = all ? 0 : this.#ringOutstanding - 1;
     if (this.#ringOutstanding === 0) this.worker.driver.leave();
+  }
+
+  /** Everything published lies in the peer's memory. */
+  get isDelivered(): boolean {
+    return this.#ringOutstanding === 0;
   }
 
   /** After publishing: wakes the peer if it sleeps. */

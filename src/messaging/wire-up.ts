@@ -11,7 +11,7 @@
  * ```
  */
 
-import type { Connection, ConnectionRequest, MemoryRegion, QueuePair } from '../verbs/index.js';
+import { type Connection, type ConnectionRequest, type MemoryRegion, type QueuePair, VerbsError } from '../verbs/index.js';
 import { MessagingError, PeerLost } from './errors.js';
 import { Lane } from './lane.js';
 import { type RingReader, type RingShape, type RingWriter, ringBytes } from './patterns/ring-region.js';
@@ -35,6 +35,12 @@ export interface Route {
 
 /** How often the rings are looked at again for the last messages of a peer that has ended. */
 const LAST_TURNS = 64;
+
+/** Says that a connection which this side began goes on instead of the one that was asked for. */
+const CROSSING = Buffer.from('crossing');
+
+/** Memory of the rings, memory of the credits. */
+type OwnRings = readonly [MemoryRegion, MemoryRegion];
 
 /** Rings of an endpoint that was closed while the peer could still write. */
 interface Retired {
@@ -68,18 +74,31 @@ export class WireUp {
     const worker = this.#worker;
     const [{ port, target }] = routes;
     const qp = this.#makeQp(port);
-    this.#allocate(endpoint, port);
+    const rings = this.#allocate(port);
+    const giveUp = () => {
+      this.#discard(qp);
+      free(port, rings);
+    };
+    endpoint.initiates = true;
     let connection: Connection;
     try {
-      const privateData = this.#hello(endpoint, port, { lane: 0, path: 0, paths: routes.length, joins: 0 });
+      const privateData = this.#hello(endpoint, port, rings, { lane: 0, path: 0, paths: routes.length, joins: 0 });
       connection = await port.rail.device.connect(target, qp, { privateData, timeoutMs });
     } catch (error) {
-      this.#discard(qp);
-      this.#release(endpoint);
-      throw error;
+      giveUp();
+      if (!endpoint.initiates) return;
+      if (!isCrossing(error)) throw error;
+      await endpoint.ready({ timeoutMs }); // the peer's request is on its way
+      return;
     }
+    if (endpoint.state !== 'connecting' || !endpoint.initiates) {
+      connection.disconnect();
+      giveUp();
+      return;
+    }
+    endpoint.initiates = false;
     const hello = decodeHello(connection.privateData);
-    this.#finish(endpoint, qp, port, connection, hello, routes.length);
+    this.#finish(endpoint, qp, port, rings, connection, hello, routes.length);
     const perPath = Math.min(worker.laneCount, hello.lanes);
     let path = 0;
     for (const route of routes) {
@@ -99,7 +118,8 @@ export class WireUp {
     const { port, target } = route;
     const qp = this.#makeQp(port);
     const lane = endpoint.lanes.length;
-    const privateData = this.#hello(endpoint, port, { lane, path, paths: 0, joins: token });
+    const rings: OwnRings = [endpoint.ringRegion as MemoryRegion, endpoint.creditsRegion as MemoryRegion];
+    const privateData = this.#hello(endpoint, port, rings, { lane, path, paths: 0, joins: token });
     try {
       return this.#joined(endpoint, lane, qp, port, path, await port.rail.device.connect(target, qp, { privateData, timeoutMs }));
     } catch {
@@ -125,8 +145,11 @@ export class WireUp {
     qp.close();
   }
 
-  /** Answers a connection request at a port. Returns the endpoint, or undefined when it was a further lane or nothing of ours. */
-  async accept(request: ConnectionRequest, port: Port): Promise<VerbsEndpoint | undefined> {
+  /**
+   * Answers a connection request at a port. Returns the endpoint when it is a new one.
+   * @param byAddress the peer connects to this worker's address, as this worker may to the peer's.
+   */
+  async accept(request: ConnectionRequest, port: Port, byAddress: boolean): Promise<VerbsEndpoint | undefined> {
     const worker = this.#worker;
     let hello: Hello;
     try {
@@ -139,26 +162,39 @@ export class WireUp {
       await this.#acceptLane(request, port, hello);
       return undefined;
     }
-    const qp = this.#makeQp(port);
-    const endpoint = worker.connections.makeEndpoint(hello.label);
+    const { connections } = worker;
+    const own = byAddress && hello.workerId !== worker.id ? connections.peers.known(hello.workerId) : undefined;
+    if (own !== undefined && this.#prevails(own, hello)) {
+      request.reject(CROSSING);
+      return undefined;
+    }
+    const isNew = own?.state !== 'idle' && !own?.initiates;
+    const endpoint = isNew ? connections.makeEndpoint(hello.label) : (own as VerbsEndpoint);
+    if (byAddress) connections.peers.expect(endpoint, hello.workerId);
+    endpoint.connect = undefined;
+    endpoint.initiates = false;
     endpoint.state = 'connecting';
-    this.#allocate(endpoint, port);
+    const qp = this.#makeQp(port);
+    const rings = this.#allocate(port);
     try {
-      const answer = this.#hello(endpoint, port, { lane: 0, path: 0, paths: hello.paths, joins: hello.token });
+      const answer = this.#hello(endpoint, port, rings, { lane: 0, path: 0, paths: hello.paths, joins: hello.token });
       const connection = await request.accept(qp, { privateData: answer });
-      this.#finish(endpoint, qp, port, connection, hello, hello.paths);
+      this.#finish(endpoint, qp, port, rings, connection, hello, hello.paths);
       worker.becomeReady(endpoint);
     } catch (error) {
-      if (endpoint.lanes.length > 0) {
-        worker.endings.fail(endpoint, connectFailure(hello.label, error));
-        throw error;
+      if (endpoint.lanes.length === 0) {
+        this.#discard(qp);
+        free(port, rings);
       }
-      this.#discard(qp);
-      this.#release(endpoint);
-      endpoint.state = 'failed';
+      worker.endings.fail(endpoint, connectFailure(hello.label, error));
       throw error;
     }
-    return endpoint;
+    return isNew ? endpoint : undefined;
+  }
+
+  /** Whether this side's connection to a peer goes on where the peer's request crosses it (peers.ts). */
+  #prevails(own: VerbsEndpoint, hello: Hello): boolean {
+    return own.initiates ? this.#worker.id < hello.workerId : own.peerToken === hello.token;
   }
 
   async #acceptLane(request: ConnectionRequest, port: Port, hello: Hello): Promise<void> {
@@ -198,11 +234,13 @@ export class WireUp {
     return WAKE_RECEIVES + (this.#isMapped(port) ? 0 : 2 * this.#shape.slots);
   }
 
-  #allocate(endpoint: VerbsEndpoint, port: Port): void {
+  /** Memory for the rings of an endpoint, and for its credits. */
+  #allocate(port: Port): OwnRings {
     const { pd, device } = port.rail;
-    endpoint.ports[0] = port;
-    endpoint.ringRegion = pd.register(device.alloc(2 * ringBytes(this.#shape)), { remoteWrite: true });
-    endpoint.creditsRegion = pd.register(device.alloc(CREDIT_REGION_BYTES), { remoteWrite: true });
+    return [
+      pd.register(device.alloc(2 * ringBytes(this.#shape)), { remoteWrite: true }),
+      pd.register(device.alloc(CREDIT_REGION_BYTES), { remoteWrite: true }),
+    ];
   }
 
   /** Gives ring memory back. Only when the peer cannot write any more. */
@@ -213,11 +251,10 @@ export class WireUp {
   #hello(
     endpoint: VerbsEndpoint,
     port: Port,
+    [ring, credits]: OwnRings,
     which: { readonly lane: number; readonly path: number; readonly paths: number; readonly joins: number },
   ): Uint8Array {
     const worker = this.#worker;
-    const ring = endpoint.ringRegion as MemoryRegion;
-    const credits = endpoint.creditsRegion as MemoryRegion;
     return encodeHello({
       ...which,
       mapped: this.#isMapped(port),
@@ -238,10 +275,20 @@ export class WireUp {
     });
   }
 
-  #finish(endpoint: VerbsEndpoint, qp: QueuePair, port: Port, connection: Connection, hello: Hello, paths: number): void {
+  #finish(
+    endpoint: VerbsEndpoint,
+    qp: QueuePair,
+    port: Port,
+    rings: OwnRings,
+    connection: Connection,
+    hello: Hello,
+    paths: number,
+  ): void {
+    [endpoint.ringRegion, endpoint.creditsRegion] = rings;
     const lane = this.#addLane(endpoint, 0, qp, port, 0, connection);
     endpoint.peer = hello.label;
     endpoint.peerRail = hello.rail;
+    endpoint.peerToken = hello.token;
     endpoint.plannedLanes = Math.min(this.#worker.laneCount, hello.lanes) * Math.max(1, paths);
     endpoint.establish(lane, hello, this.#shape, hello.mapped && this.#isMapped(port));
     this.#worker.connections.peers.identify(endpoint, hello.workerId);
@@ -320,6 +367,10 @@ function isDone(reader: RingReader): boolean {
     reader.release(0);
   }
   return reader.hasFarewell;
+}
+
+function isCrossing(error: unknown): boolean {
+  return VerbsError.is(error) && error.privateData !== undefined && Buffer.from(error.privateData).equals(CROSSING);
 }
 
 function free(port: Port, regions: readonly (MemoryRegion | undefined)[]): void {

@@ -61,14 +61,14 @@ export abstract class Worker {
   abstract readonly poller: Progress;
   /** Errors of handlers and of messages nobody handles. Default: thrown as uncaught. */
   onError: ((error: unknown) => void) | undefined;
-  /** By number; closed ones are undefined. */
+  /** By number. */
   readonly endpoints: Endpoint[] = [];
   /** Of the receive that `test` found complete last. */
   lastLength = 0;
   lastTagLo = 0;
   lastTagHi = 0;
   lastSource = -1;
-  /** Called with every endpoint that a peer made by this worker's address. */
+  /** Called with every endpoint that a peer made by this worker's address, unless this worker asked for one to that peer too: then they share it. */
   onEndpoint: ((endpoint: Endpoint) => void) | undefined;
   /** Told when a call begins to wait; what it returns is called when the wait is over. Ranks show it in stall reports. */
   onWait: WaitObserver | undefined;
@@ -417,9 +417,7 @@ export abstract class Worker {
   async close(options: CallOptions & { force?: boolean } = {}): Promise<void> {
     if (this.#closed) return;
     this.connections.closeListeners();
-    await Promise.all(
-      this.endpoints.filter((endpoint) => endpoint !== undefined).map((endpoint) => this.endings.close(endpoint, options)),
-    );
+    await Promise.all(this.endpoints.map((endpoint) => this.endings.close(endpoint, options)));
     this.#closed = true;
     this.endings.stop();
     for (const index of this.requests.rows()) {

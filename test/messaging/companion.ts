@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { type Endpoint, openContext, type Worker } from '../../src/messaging/index.js';
 
 const WATCHDOG_MS = 60_000;
+const BLOCKED_MS = 5000;
 
 /** A companion that runs. */
 export interface Companion {
@@ -32,6 +33,16 @@ export function startCompanion(part: keyof typeof PARTS, listener: string): Comp
 
 type Part = (worker: Worker, endpoint: Endpoint) => Promise<void>;
 
+/** Receives until tag 0 comes; the sum of all bytes. */
+async function sumOf(worker: Worker): Promise<number> {
+  const into = new Uint8Array(4 << 20);
+  for (let sum = 0; ; ) {
+    const { length, tag } = await worker.recv(0, into, { mask: 0 });
+    if (tag === 0) return sum;
+    for (let i = 0; i < length; i++) sum += into[i];
+  }
+}
+
 const PARTS = {
   /** Sends back what it receives, tag by tag, until tag 0 comes. */
   async echo(worker, endpoint) {
@@ -49,6 +60,21 @@ const PARTS = {
     await new Promise(() => {
       setInterval(() => {}, 1000);
     });
+  },
+
+  /** Looks at nothing, event loop alive, until it is told; then takes what has come and tells the sum of its bytes. */
+  async late(worker) {
+    process.send?.('idle');
+    await once(process, 'message');
+    process.send?.(await sumOf(worker));
+  },
+
+  /** The same with a blocked thread. */
+  async lateBlocked(worker) {
+    process.send?.('idle');
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BLOCKED_MS);
+    process.send?.('awake');
+    process.send?.(await sumOf(worker));
   },
 
   /** Exposes memory, tells the key, then blocks its thread for two seconds. */

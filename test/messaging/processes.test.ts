@@ -61,11 +61,45 @@ sceneTest(
         assertBytes(into, memory, `${size} bytes`);
       }
     }
-    worker.recv(1 << 30, new Uint8Array(1)).catch(() => undefined); // what the companion still says is taken while somebody waits
     await endpoint.send(0, new Uint8Array(0));
     assert.equal(await companion.ended, 0);
   },
 );
+
+/** Sends what is complete at once, closes, and returns the sum of the bytes. */
+async function sendAndClose(endpoint: Endpoint): Promise<number> {
+  let sum = 0;
+  for (let i = 1; i <= 200; i++) {
+    const data = pattern(i * 5, i);
+    await endpoint.send(i, data);
+    for (const byte of data) sum += byte;
+  }
+  await endpoint.send(0, new Uint8Array(0));
+  await endpoint.close();
+  return sum;
+}
+
+sceneTest(
+  'a close does not wait for a peer process that looks at nothing, and nothing is lost',
+  'late',
+  async ({ endpoint, companion }) => {
+    await once(companion.process, 'message');
+    const sum = await sendAndClose(endpoint); // the companion is told only then
+    companion.process.send('receive');
+    assert.deepEqual(await once(companion.process, 'message'), [sum, undefined]);
+    assert.equal(await companion.ended, 0);
+  },
+);
+
+sceneTest('nor for one whose thread is blocked', 'lateBlocked', async ({ endpoint, companion }) => {
+  await once(companion.process, 'message');
+  const awake = once(companion.process, 'message').then(() => 'awake');
+  const closed = sendAndClose(endpoint);
+  assert.notEqual(await Promise.race([closed, awake]), 'awake');
+  await awake;
+  assert.deepEqual(await once(companion.process, 'message'), [await closed, undefined]);
+  assert.equal(await companion.ended, 0);
+});
 
 sceneTest(
   'a killed peer fails every outstanding request within a second, by name',

@@ -8,10 +8,7 @@
 
 import type { Endpoint, Worker } from '../../messaging/index.js';
 import { CollectiveError, RankLost } from '../errors.js';
-import { type Exchange, exchangeAll, type Patience, pause } from '../exchange.js';
-
-/** Times that a rank looks for a connection of the other side's making, 5 ms apart. */
-const MOST_LOOKS = 200;
+import { type Exchange, exchangeAll, type Patience } from '../exchange.js';
 
 export interface Link {
   readonly worker: Worker;
@@ -64,23 +61,13 @@ export async function connectLinks(
   await exchangeAll(exchange, `${key}/joined`, rank, size, 1, patience);
   await Promise.all(
     others((r) => r < rank).map(async (r) => {
-      links[r] = await found(() => join(r));
+      links[r] = join(r);
       await ready(links[r].endpoint, r, patience);
     }),
   );
   // Nobody sends before both ends of every connection stand: a wake-up for one that does not is late.
   await exchangeAll(exchange, `${key}/ready`, rank, size, 1, patience);
   return links;
-}
-
-/** The connection that the other side made, which stands there a moment earlier than here; one of our own where it does not come. */
-async function found(join: () => Link): Promise<Link> {
-  for (let attempt = 0; ; attempt++) {
-    const link = join();
-    if (link.endpoint.state === 'ready' || attempt === MOST_LOOKS) return link;
-    await link.endpoint.close();
-    await pause();
-  }
 }
 
 async function ready(endpoint: Endpoint, rank: number, { timeoutMs, isDead }: Patience): Promise<void> {

@@ -272,12 +272,6 @@ export class RingWriter {
     if (this.#posts === undefined) Atomics.store(this.i32, this.#head + HEAD_FAREWELL, 1);
   }
 
-  /** Whether everything published has been taken. */
-  get isDrained(): boolean {
-    this.#refresh();
-    return this.#consumed === this.position;
-  }
-
   #refresh(): boolean {
     const posts = this.#posts;
     const consumed =

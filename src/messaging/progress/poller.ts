@@ -134,6 +134,18 @@ export class Poller implements Progress {
     return n;
   }
 
+  /** The peer is gone or has closed: what it sent before lies in the rings and counts. */
+  takeRest(endpoint: VerbsEndpoint): void {
+    const wasPolling = this.isPolling;
+    this.isPolling = true;
+    try {
+      this.#worker.tags.takeRest(endpoint);
+      while ((endpoint.state === 'ready' || endpoint.state === 'closing') && this.#takeTransfers(endpoint) > 0);
+    } finally {
+      this.isPolling = wasPolling;
+    }
+  }
+
   #dispatch(endpoint: VerbsEndpoint, reader: RingReader, slot: number, kind: number): void {
     const { i32 } = reader;
     const { rendezvous, tags, messages, endings } = this.#worker;

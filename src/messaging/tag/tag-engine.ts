@@ -323,6 +323,13 @@ export class TagEngine implements Tags {
     return n;
   }
 
+  /** Takes all that is left of a peer that sends no more. It is kept beyond the bound if need be: the memory of the ring goes instead. */
+  takeRest(endpoint: VerbsEndpoint): void {
+    this.store.isBounded = false;
+    while (this.takeMessages(endpoint) > 0);
+    this.store.isBounded = true;
+  }
+
   #bulkOf(reader: RingReader, slot: number): number {
     const length = reader.i32[slot + S_LENGTH];
     return length > INLINE_BYTES ? length : 0;

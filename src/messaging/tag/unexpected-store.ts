@@ -18,6 +18,8 @@ export class UnexpectedStore {
   /** Payload bytes held now. */
   bytes = 0;
   count = 0;
+  /** False while the bound is left out of account. */
+  isBounded = true;
   /** Endpoint of each row. */
   endpoint = new Int32Array(64);
   length = new Float64Array(64);
@@ -42,7 +44,7 @@ export class UnexpectedStore {
 
   /** Whether a message of this many bytes may come in. */
   hasRoom(bytes: number): boolean {
-    return this.count < this.maxCount && this.bytes + bytes <= this.maxBytes;
+    return !this.isBounded || (this.count < this.maxCount && this.bytes + bytes <= this.maxBytes);
   }
 
   /** A row for a message. */

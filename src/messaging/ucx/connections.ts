@@ -112,11 +112,12 @@ export class UcxConnections implements Connecting {
       checkName(to);
       return this.#prepare(`'${to}'`, () => this.#find(to));
     }
-    const address = decode(to);
-    return (
-      this.peers.known(address.workerId) ??
-      this.#prepare(`worker ${address.workerId}`, async () => ({ packed: to, service: undefined }))
-    );
+    const { workerId } = decode(to);
+    const known = this.peers.known(workerId);
+    if (known !== undefined) return known;
+    const endpoint = this.#prepare(`worker ${workerId}`, async () => ({ packed: to, service: undefined }));
+    this.peers.expect(endpoint, workerId);
+    return endpoint;
   }
 
   #prepare(name: string, find: () => Promise<{ packed: Uint8Array; service: string | undefined }>): UcxEndpoint {
@@ -275,12 +276,18 @@ export class UcxConnections implements Connecting {
       this.#introduce(way, REFUSED, { to: said.from, words: `nobody listens under '${said.service}' there` });
       return;
     }
-    const endpoint = this.#makeEndpoint(said.label);
+    const own = listener === undefined && said.worker !== worker.id ? this.peers.known(said.worker) : undefined;
+    const isCrossing = own?.state === 'idle' || own?.state === 'connecting';
+    // The peer takes the HELLO that is on its way to it, or has taken it (peers.ts).
+    if (own?.state === 'connecting' ? worker.id < said.worker : own?.peerId === said.from) return;
+    const endpoint = isCrossing ? own : this.#makeEndpoint(said.label);
+    endpoint.connect = undefined;
     endpoint.way = way;
     endpoint.peerId = said.from;
     endpoint.address(WELCOME, 0, 0);
     this.#introduce(way, WELCOME, { from: endpoint.id });
     this.#becomeReady(endpoint, said);
+    if (isCrossing) return;
     if (listener === undefined) worker.onEndpoint?.(endpoint);
     else listener.push(endpoint);
   }
