@@ -3,7 +3,7 @@
 import { KERNEL, run } from '../kernels.js';
 import type { Segment } from '../memory/segment-pool.js';
 import type { PlanNode, Preparation, ShuffleDependency } from '../plan/node.js';
-import type { Batch, Task } from '../plan/task.js';
+import type { Task } from '../plan/task.js';
 import type { ShuffleWriter } from '../shuffle/manager.js';
 import { ColumnBatch, columnOffsets, concatBatches, decodeColumns, encodedBytes, rowBytes, writeHead } from './batch.js';
 import { arrayOf, COLUMN_TYPES, columnType, type Schema, widthOf } from './schema.js';
@@ -55,9 +55,9 @@ export class ColumnShuffle implements ShuffleDependency {
     return this.partitions;
   }
 
-  async write(batches: AsyncIterable<Batch>, writer: ShuffleWriter, task: Task): Promise<void> {
+  async write(writer: ShuffleWriter, task: Task): Promise<void> {
     let any = false;
-    for await (const batch of batches) {
+    for await (const batch of this.parent.compute(task.partition, task)) {
       const whole = batch as ColumnBatch;
       // A run is no larger than what a reader can hold of it.
       const most = Math.ceil(task.services.memory.limit / 16 / rowBytes(whole.schema));

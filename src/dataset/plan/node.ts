@@ -26,8 +26,8 @@ export interface ShuffleDependency {
   readonly partitions: number;
   /** 'hash by key, combined', 'range by key, 8 splitters': for explain(). */
   readonly words: string;
-  /** Writes the output of one map task. */
-  write(batches: AsyncIterable<Batch>, writer: ShuffleWriter, task: Task): Promise<void>;
+  /** Writes the output of one map task: the task's partition of the parent. */
+  write(writer: ShuffleWriter, task: Task): Promise<void>;
   /** Set when a job is made of the plan: the number of the shuffle within it. */
   number?: number;
 }
@@ -46,8 +46,15 @@ export interface Preparation {
   readonly memoryBytes: number;
 }
 
+/** What a node does to one row of its parent; a chain of such nodes runs as one loop. */
+export interface RowOperator {
+  readonly kind: 'map' | 'filter' | 'flatMap';
+  functionFor(partition: number): (row: unknown) => unknown;
+}
+
 export interface NodeInit {
   readonly name: string;
+  readonly operator?: RowOperator;
   /** Details for explain(). */
   readonly words?: string;
   readonly dependencies: readonly Dependency[];
@@ -67,6 +74,7 @@ export class PlanNode {
   readonly name: string;
   readonly words: string;
   readonly dependencies: readonly Dependency[];
+  readonly operator: RowOperator | undefined;
   /** Where the user called for it. */
   readonly site: string;
   /** Keep computed partitions in memory. */
@@ -81,6 +89,7 @@ export class PlanNode {
     this.name = init.name;
     this.words = init.words ?? '';
     this.dependencies = init.dependencies;
+    this.operator = init.operator;
     this.site = callSite();
     if (typeof init.partitions === 'number') this.#partitions = init.partitions;
   }

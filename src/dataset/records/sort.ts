@@ -76,10 +76,10 @@ class RecordShuffle implements ShuffleDependency {
     this.#shape = shape;
   }
 
-  async write(batches: AsyncIterable<Batch>, writer: ShuffleWriter, task: Task): Promise<void> {
+  async write(writer: ShuffleWriter, task: Task): Promise<void> {
     const { width, key } = this.#shape;
     let any = false;
-    for await (const batch of batches) {
+    for await (const batch of this.parent.compute(task.partition, task)) {
       const { bytes, length } = batch as RecordBatch;
       const to = writer.run(bytes.length);
       const counts = new Float64Array(this.partitions);

@@ -1,7 +1,7 @@
 /**
  * Aggregation by key, in memory while it fits and with the help of files when it does not.
  *
- *   Map: identity of a key -> accumulated value          full: all entries go to 16 files by a part of the hash, and the map begins anew
+ *   table: key -> accumulated value          full: all entries go to 16 files by a part of the hash, and the table begins anew
  *   at the end each file is aggregated by itself, by the next part of the hash if it is still too much
  *
  * Whether it spills depends on the bound and the data alone, so another attempt gives the same rows in the same order. What one key accumulates is one value and
@@ -15,6 +15,7 @@ import { estimateValue } from '../plan/node.js';
 import { BATCH_ROWS, type Task } from '../plan/task.js';
 import { decodeRows, encodeRows } from './codec.js';
 import { hashIdentity, identityOf } from './hash.js';
+import { KeyTable } from './key-table.js';
 
 export interface Combiner<V, A> {
   create(value: V): A;
@@ -31,16 +32,13 @@ const ENTRY_BYTES = 72;
 /** New bytes between two looks at the bound. */
 const STEP = 256 << 10;
 
-interface Entry<A> {
-  key: unknown;
-  value: A;
-}
-
 export class Aggregation<V, A> {
   readonly #combiner: Combiner<V, A>;
   readonly #task: Task;
   readonly #level: number;
-  #entries = new Map<unknown, Entry<A>>();
+  #table = new KeyTable();
+  #keys: unknown[] = [];
+  #values: A[] = [];
   #files: SpillFile[] = [];
   #held = 0;
   #unaccounted = 0;
@@ -52,27 +50,28 @@ export class Aggregation<V, A> {
   }
 
   add(key: unknown, value: V): void {
-    const identity = identityOf(key);
-    const entry = this.#entries.get(identity);
-    if (entry) {
-      entry.value = this.#combiner.add(entry.value, value);
-      if (this.#combiner.grows) this.#account(key, 8 + estimateValue(value, 2));
+    const at = this.#table.entryOf(identityOf(key));
+    if (at === this.#values.length) {
+      this.#keep(key, this.#combiner.create(value));
       return;
     }
-    const created = this.#combiner.create(value);
-    this.#entries.set(identity, { key, value: created });
-    this.#account(key, ENTRY_BYTES + estimateValue(key) + estimateValue(created, 2));
+    this.#values[at] = this.#combiner.add(this.#values[at], value);
+    if (this.#combiner.grows) this.#account(key, 8 + estimateValue(value, 2));
   }
 
   merge(key: unknown, accumulated: A): void {
-    const identity = identityOf(key);
-    const entry = this.#entries.get(identity);
-    if (entry) {
-      entry.value = this.#combiner.merge(entry.value, accumulated);
-      if (this.#combiner.grows) this.#account(key, estimateValue(accumulated, 2));
+    const at = this.#table.entryOf(identityOf(key));
+    if (at === this.#values.length) {
+      this.#keep(key, accumulated);
       return;
     }
-    this.#entries.set(identity, { key, value: accumulated });
+    this.#values[at] = this.#combiner.merge(this.#values[at], accumulated);
+    if (this.#combiner.grows) this.#account(key, estimateValue(accumulated, 2));
+  }
+
+  #keep(key: unknown, accumulated: A): void {
+    this.#keys.push(key);
+    this.#values.push(accumulated);
     this.#account(key, ENTRY_BYTES + estimateValue(key) + estimateValue(accumulated, 2));
   }
 
@@ -84,7 +83,7 @@ export class Aggregation<V, A> {
     this.#held += this.#unaccounted;
     this.#unaccounted = 0;
     if (this.#held <= memory.share) return;
-    if (this.#entries.size > 1 && this.#level < DEEPEST) this.#spill();
+    if (this.#keys.length > 1 && this.#level < DEEPEST) this.#spill();
     else if (this.#held > memory.limit / 2) throw tooLarge(key, memory.limit);
   }
 
@@ -97,10 +96,10 @@ export class Aggregation<V, A> {
       this.#files[part].append(encodeRows(parts[part]));
       parts[part] = [];
     };
-    for (const [identity, { key, value }] of this.#entries) {
+    for (const [i, key] of this.#keys.entries()) {
       // The partition was chosen by the low part of the hash; levels use four bits each from the top.
-      const part = (Math.imul(hashIdentity(identity), 0x9e3779b1) >>> (28 - 4 * this.#level)) & (FAN_OUT - 1);
-      if (parts[part].push([key, value]) >= 256) write(part);
+      const part = (Math.imul(hashIdentity(identityOf(key)), 0x9e3779b1) >>> (28 - 4 * this.#level)) & (FAN_OUT - 1);
+      if (parts[part].push([key, this.#values[i]]) >= 256) write(part);
     }
     for (let part = 0; part < FAN_OUT; part++) if (parts[part].length > 0) write(part);
     stats.spills++;
@@ -112,7 +111,9 @@ export class Aggregation<V, A> {
     this.#task.services.memory.give(this.#held);
     this.#held = 0;
     this.#unaccounted = 0;
-    this.#entries = new Map();
+    this.#table = new KeyTable();
+    this.#keys = [];
+    this.#values = [];
   }
 
   /** All keys with what was accumulated. Call it once; it lets go of everything, also when it is not read to its end. */
@@ -138,13 +139,10 @@ export class Aggregation<V, A> {
   }
 
   *#drain(): Generator<[unknown, A][]> {
-    let batch: [unknown, A][] = [];
-    for (const { key, value } of this.#entries.values()) {
-      if (batch.push([key, value]) < BATCH_ROWS) continue;
-      yield batch;
-      batch = [];
+    for (let at = 0; at < this.#keys.length; at += BATCH_ROWS) {
+      const keys = this.#keys.slice(at, at + BATCH_ROWS);
+      yield keys.map((key, i) => [key, this.#values[at + i]]);
     }
-    if (batch.length > 0) yield batch;
   }
 
   /** Lets go of memory and files. Idempotent. */

@@ -1,8 +1,8 @@
 /** Edges of a graph that are shuffles: which task of the next vertex gets a row. */
 
 import { PlanNode } from '../plan/node.js';
-import { hashIdentity, identityOf } from './hash.js';
-import { RowShuffle, shuffledRows } from './shuffled.js';
+import { eachRow } from './pipeline.js';
+import { hashTo, RowShuffle, shuffledRows } from './shuffled.js';
 
 export type EdgeKind = 'hash' | 'broadcast' | 'gather' | 'rebalance';
 
@@ -19,21 +19,20 @@ export function edgeNode(
   tasks: number | undefined,
   key: ((row: unknown) => unknown) | undefined,
 ): PlanNode {
-  const dependency = new RowShuffle(parent, WORDS[kind], tasks, async (batches, out, task, count) => {
+  const dependency = new RowShuffle(parent, WORDS[kind], tasks, (from, out, task, count) => {
     let next = task.partition;
-    for await (const batch of batches) {
-      for (const row of batch) {
-        if (kind === 'broadcast') for (let p = 0; p < count; p++) out.add(p, row);
-        else if (kind === 'gather') out.add(0, row);
-        else if (kind === 'rebalance') out.add(next++ % count, row);
-        else out.add(hashIdentity(identityOf(key?.(row))) % count, row);
-      }
-    }
+    return eachRow(from, task.partition, task, node, (row) => {
+      if (kind === 'broadcast') for (let p = 0; p < count; p++) out.add(p, row);
+      else if (kind === 'gather') out.add(0, row);
+      else if (kind === 'rebalance') out.add(next++ % count, row);
+      else out.add(hashTo(key?.(row), count), row);
+    });
   });
-  return new PlanNode({
+  const node: PlanNode = new PlanNode({
     name: kind,
     dependencies: [dependency],
     partitions: ({ defaultPartitions }) => dependency.decide(defaultPartitions),
     compute: (partition, task) => shuffledRows(task, dependency, partition),
   });
+  return node;
 }

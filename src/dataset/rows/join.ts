@@ -12,6 +12,7 @@ import { estimateBytes, PlanNode } from '../plan/node.js';
 import { BATCH_ROWS, type Batch, type Task } from '../plan/task.js';
 import { decodeRows, encodeRows } from './codec.js';
 import { hashIdentity, identityOf } from './hash.js';
+import { KeyTable } from './key-table.js';
 import { type Count, hashShuffle, type Pair, shuffledRows } from './shuffled.js';
 
 /** Which sides keep rows that have no partner. */
@@ -35,8 +36,8 @@ const MOST_FILES = 128;
 const FRAME_ROWS = 512;
 
 export function joinNode(left: PlanNode, right: PlanNode, partitions: Count, keeps: Keeps, name: string): PlanNode {
-  const shuffles = [hashShuffle(left, partitions), hashShuffle(right, partitions)];
-  return new PlanNode({
+  const shuffles = [left, right].map((side) => hashShuffle(side, partitions, () => node));
+  const node: PlanNode = new PlanNode({
     name,
     dependencies: shuffles,
     partitions: ({ defaultPartitions }) => {
@@ -55,6 +56,7 @@ export function joinNode(left: PlanNode, right: PlanNode, partitions: Count, kee
       return parts > 1 ? joinInParts(held, streamed, parts, task) : joinSides(held, streamed, task);
     },
   });
+  return node;
 }
 
 async function* joinInParts(held: Side, streamed: Side, parts: number, task: Task): AsyncGenerator<Batch> {
@@ -108,12 +110,26 @@ interface Group {
   isMatched: boolean;
 }
 
-type Table = Map<unknown, Group>;
+class Table {
+  readonly #keys = new KeyTable();
+  readonly groups: Group[] = [];
+
+  add(key: unknown, value: unknown): void {
+    const at = this.#keys.entryOf(identityOf(key));
+    if (at < this.groups.length) this.groups[at].values.push(value);
+    else this.groups.push({ key, values: [value], isMatched: false });
+  }
+
+  find(key: unknown): Group | undefined {
+    const at = this.#keys.find(identityOf(key));
+    return at < 0 ? undefined : this.groups[at];
+  }
+}
 
 /** The held side as tables of what memory allows: one, unless it is large. */
 async function* tablesOf(side: Side, task: Task): AsyncGenerator<{ table: Table; isFirst: boolean; isLast: boolean }> {
   const { memory } = task.services;
-  let table: Table = new Map();
+  let table = new Table();
   let bytes = 0;
   let isFirst = true;
   try {
@@ -122,19 +138,13 @@ async function* tablesOf(side: Side, task: Task): AsyncGenerator<{ table: Table;
       if (bytes + more > memory.share && bytes > 0) {
         yield { table, isFirst, isLast: false };
         isFirst = false;
-        table = new Map();
+        table = new Table();
         memory.give(bytes);
         bytes = 0;
       }
       memory.take(more);
       bytes += more;
-      for (const row of batch) {
-        const [key, value] = row as Pair;
-        const identity = identityOf(key);
-        const group = table.get(identity);
-        if (group) group.values.push(value);
-        else table.set(identity, { key, values: [value], isMatched: false });
-      }
+      for (const row of batch) table.add((row as Pair)[0], (row as Pair)[1]);
     }
     yield { table, isFirst, isLast: true };
   } finally {
@@ -154,8 +164,9 @@ async function* joinSides(held: Side, streamed: Side, task: Task): AsyncGenerato
     for await (const batch of streamed.rows()) {
       if (!(isFirst && isLast) && matched.length < at + batch.length) matched = grown(matched, at + batch.length);
       for (const row of batch) {
-        const [key, other] = row as Pair;
-        const group = table.get(identityOf(key));
+        const key = (row as Pair)[0];
+        const other = (row as Pair)[1];
+        const group = table.find(key);
         const i = at++;
         if (!group) {
           if (streamed.isKept && isLast && matched[i] !== 1) out.push(pair(key, undefined, other));
@@ -172,7 +183,7 @@ async function* joinSides(held: Side, streamed: Side, task: Task): AsyncGenerato
       await task.breathe();
     }
     if (!held.isKept) continue;
-    for (const { key, values, isMatched } of table.values()) {
+    for (const { key, values, isMatched } of table.groups) {
       if (isMatched) continue;
       for (const value of values) {
         if (out.push(pair(key, value, undefined)) < BATCH_ROWS) continue;

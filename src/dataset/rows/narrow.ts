@@ -1,88 +1,47 @@
 /** Operators that need one partition of their parent only: they run inside the task that computes it, batch by batch. */
 
-import { DatasetError, FetchFailed } from '../errors.js';
-import { type NarrowDependency, oneToOne, PlanNode } from '../plan/node.js';
+import { type NarrowDependency, oneToOne, PlanNode, type RowOperator } from '../plan/node.js';
 import type { Batch, Task } from '../plan/task.js';
-import { UserFailure } from '../scheduler/failure.js';
+import { failureOf } from '../scheduler/failure.js';
+import { fused } from './pipeline.js';
 
 type Rows = readonly unknown[];
 
-/** Runs a function of the user over a batch. `before`: records that the operator has seen in this partition. */
-type Step = (batch: Rows, at: { index: number }) => Rows;
-
-function perBatch(name: string, parent: PlanNode, makeStep: (partition: number) => Step): PlanNode {
+function rowNode(name: string, parent: PlanNode, operator: RowOperator): PlanNode {
   const node: PlanNode = new PlanNode({
     name,
+    operator,
     dependencies: [oneToOne(parent)],
     partitions: () => parent.partitions,
-    async *compute(partition, task) {
-      const step = makeStep(partition);
-      let before = 0;
-      for await (const batch of parent.compute(partition, task)) {
-        const rows = batch as Rows;
-        const at = { index: 0 };
-        let out: Rows;
-        try {
-          out = step(rows, at);
-        } catch (error) {
-          throw new UserFailure(error, node, task, rows[at.index], before + at.index);
-        }
-        before += rows.length;
-        if (out.length > 0) yield out;
-        await task.breathe();
-      }
-    },
+    compute: (partition, task) => fused(node, partition, task),
   });
   return node;
 }
 
 export function mapNode(parent: PlanNode, f: (row: unknown) => unknown, name = 'map'): PlanNode {
-  return perBatch(name, parent, () => (batch, at) => {
-    const out = new Array<unknown>(batch.length);
-    for (let i = 0; i < batch.length; i++) {
-      at.index = i;
-      out[i] = f(batch[i]);
-    }
-    return out;
-  });
+  return rowNode(name, parent, { kind: 'map', functionFor: () => f });
 }
 
 export function filterNode(parent: PlanNode, f: (row: unknown) => unknown): PlanNode {
-  return perBatch('filter', parent, () => (batch, at) => {
-    const out: unknown[] = [];
-    for (let i = 0; i < batch.length; i++) {
-      at.index = i;
-      if (f(batch[i])) out.push(batch[i]);
-    }
-    return out;
-  });
+  return rowNode('filter', parent, { kind: 'filter', functionFor: () => f });
 }
 
 export function flatMapNode(parent: PlanNode, f: (row: unknown) => Iterable<unknown>): PlanNode {
-  return perBatch('flatMap', parent, () => (batch, at) => {
-    const out: unknown[] = [];
-    for (let i = 0; i < batch.length; i++) {
-      at.index = i;
-      const made = f(batch[i]);
-      if (Array.isArray(made)) for (let k = 0; k < made.length; k++) out.push(made[k]);
-      else for (const one of made) out.push(one);
-    }
-    return out;
-  });
+  return rowNode('flatMap', parent, { kind: 'flatMap', functionFor: () => f });
 }
 
 /** Each row with the chance of `fraction`, decided by seed, partition and place alone. */
 export function sampleNode(parent: PlanNode, fraction: number, seed: number): PlanNode {
-  return perBatch('sample', parent, (partition) => {
+  const functionFor = (partition: number) => {
     let state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(partition + 1, 0xc2b2ae35)) >>> 0;
-    const next = () => {
+    return () => {
       state = (state + 0x6d2b79f5) >>> 0;
       let t = Math.imul(state ^ (state >>> 15), state | 1);
       t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+      return ((t ^ (t >>> 14)) >>> 0) / 4294967296 < fraction;
     };
-    return (batch) => batch.filter(() => next() < fraction);
-  });
+  };
+  return rowNode('sample', parent, { kind: 'filter', functionFor });
 }
 
 export type PartitionFunction = (rows: AsyncIterable<unknown>, partition: number) => Iterable<unknown> | AsyncIterable<unknown>;
@@ -117,8 +76,7 @@ export class Reading {
 
   /** What became of it: an error of the user's function with the record, any other as it is. */
   failure(error: unknown, node: PlanNode, task: Task): unknown {
-    const isOurs = error instanceof UserFailure || error instanceof FetchFailed || DatasetError.is(error) || task.signal.aborted;
-    return isOurs ? error : new UserFailure(error, node, task, this.#last, this.#seen - 1);
+    return failureOf(error, node, task, this.#last, this.#seen - 1);
   }
 }
 

@@ -2,33 +2,31 @@
 
 import { PlanNode, type ShuffleDependency } from '../plan/node.js';
 import type { Batch, Task } from '../plan/task.js';
-import { UserFailure } from '../scheduler/failure.js';
+import type { ShuffleWriter } from '../shuffle/manager.js';
 import { Aggregation, type Combiner } from './aggregation.js';
 import { decodeRows } from './codec.js';
 import { ExternalSort } from './external-sort.js';
 import { compareKeys, hashIdentity, identityOf } from './hash.js';
 import { PartitionBuffers } from './partition-buffers.js';
+import { eachRow, eachRowOf } from './pipeline.js';
 
-type Rows = readonly unknown[];
 export type Pair = readonly [key: unknown, value: unknown];
 
 /** Partitions, or undefined for as many as the session thinks right. */
 export type Count = number | undefined;
+
+/** Writes the rows of the task's partition of the parent to `out`. */
+export type WriteRows = (parent: PlanNode, out: PartitionBuffers, task: Task, partitions: number) => Promise<void>;
 
 /** A shuffle whose number of partitions may be known only when a job is prepared. */
 export class RowShuffle implements ShuffleDependency {
   readonly kind = 'shuffle';
   readonly parent: PlanNode;
   readonly words: string;
-  readonly #write: (batches: AsyncIterable<Rows>, out: PartitionBuffers, task: Task, partitions: number) => Promise<void>;
+  readonly #write: WriteRows;
   #partitions: Count;
 
-  constructor(
-    parent: PlanNode,
-    words: string,
-    partitions: Count,
-    write: (batches: AsyncIterable<Rows>, out: PartitionBuffers, task: Task, partitions: number) => Promise<void>,
-  ) {
+  constructor(parent: PlanNode, words: string, partitions: Count, write: WriteRows) {
     this.parent = parent;
     this.words = words;
     this.#partitions = partitions;
@@ -44,9 +42,9 @@ export class RowShuffle implements ShuffleDependency {
     return this.#partitions;
   }
 
-  async write(batches: AsyncIterable<Batch>, writer: Parameters<ShuffleDependency['write']>[1], task: Task): Promise<void> {
+  async write(writer: ShuffleWriter, task: Task): Promise<void> {
     const out = new PartitionBuffers(writer, this.partitions, task);
-    await this.#write(batches as AsyncIterable<Rows>, out, task, this.partitions);
+    await this.#write(this.parent, out, task, this.partitions);
     out.finish();
   }
 }
@@ -65,25 +63,16 @@ export async function* shuffledRows(task: Task, dependency: ShuffleDependency, p
   }
 }
 
-function hashTo(key: unknown, partitions: number): number {
+/** The partition of a key. */
+export function hashTo(key: unknown, partitions: number): number {
   return hashIdentity(identityOf(key)) % partitions;
 }
 
-/** Pairs by the hash of their key. */
-export function hashShuffle(parent: PlanNode, partitions: Count): RowShuffle {
-  return new RowShuffle(parent, 'hash by key', partitions, async (batches, out, _, count) => {
-    for await (const batch of batches) for (const row of batch) out.add(hashTo((row as Pair)[0], count), row);
-  });
-}
-
-/** A function of the user that failed while values were combined or keys made. `record`: what it was given. */
-function combining<T>(node: () => PlanNode, task: Task, record: () => unknown, act: () => T): T {
-  try {
-    return act();
-  } catch (error) {
-    if ((error as { code?: string }).code?.startsWith('DATASET_')) throw error;
-    throw new UserFailure(error, node(), task, record(), -1);
-  }
+/** Pairs by the hash of their key. `taker`: who wants them. */
+export function hashShuffle(parent: PlanNode, partitions: Count, taker: () => PlanNode): RowShuffle {
+  return new RowShuffle(parent, 'hash by key', partitions, (from, out, task, count) =>
+    eachRow(from, task.partition, task, taker(), (row) => out.add(hashTo((row as Pair)[0], count), row)),
+  );
 }
 
 export interface AggregateInit<V, A> {
@@ -96,59 +85,29 @@ export interface AggregateInit<V, A> {
 
 /** Pairs aggregated by key: [key, accumulated]. */
 export function aggregateNode<V, A>(parent: PlanNode, { name, combiner, mapSide, partitions }: AggregateInit<V, A>): PlanNode {
-  const dependency = new RowShuffle(
-    parent,
-    mapSide ? 'hash by key, combined before' : 'hash by key',
-    partitions,
-    async (batches, out, task, count) => {
-      if (!mapSide) {
-        for await (const batch of batches) for (const row of batch) out.add(hashTo((row as Pair)[0], count), row);
-        return;
-      }
-      const aggregation = new Aggregation(combiner, task);
-      let key: unknown;
-      try {
-        for await (const batch of batches) {
-          combining(
-            () => node,
-            task,
-            () => key,
-            () => {
-              for (const row of batch) {
-                key = (row as Pair)[0];
-                aggregation.add(key, (row as Pair)[1] as V);
-              }
-            },
-          );
-        }
-        for await (const entries of aggregation.results()) for (const entry of entries) out.add(hashTo(entry[0], count), entry);
-      } finally {
-        aggregation.close();
-      }
-    },
-  );
+  const combineBefore: WriteRows = async (from, out, task, count) => {
+    const aggregation = new Aggregation(combiner, task);
+    try {
+      await eachRow(from, task.partition, task, node, (row) => aggregation.add((row as Pair)[0], (row as Pair)[1] as V));
+      for await (const entries of aggregation.results()) for (const entry of entries) out.add(hashTo(entry[0], count), entry);
+    } finally {
+      aggregation.close();
+    }
+  };
+  const dependency = mapSide
+    ? new RowShuffle(parent, 'hash by key, combined before', partitions, combineBefore)
+    : hashShuffle(parent, partitions, () => node);
   const node: PlanNode = new PlanNode({
     name,
     dependencies: [dependency],
     partitions: ({ defaultPartitions }) => dependency.decide(defaultPartitions),
     async *compute(partition, task): AsyncIterable<Batch> {
       const aggregation = new Aggregation(combiner, task);
-      let key: unknown;
       try {
-        for await (const batch of shuffledRows(task, dependency, partition)) {
-          combining(
-            () => node,
-            task,
-            () => key,
-            () => {
-              for (const row of batch) {
-                key = (row as Pair)[0];
-                if (mapSide) aggregation.merge(key, (row as Pair)[1] as A);
-                else aggregation.add(key, (row as Pair)[1] as V);
-              }
-            },
-          );
-        }
+        await eachRowOf(shuffledRows(task, dependency, partition), task, node, (row) => {
+          if (mapSide) aggregation.merge((row as Pair)[0], (row as Pair)[1] as A);
+          else aggregation.add((row as Pair)[0], (row as Pair)[1] as V);
+        });
         yield* aggregation.results();
       } finally {
         aggregation.close();
@@ -160,7 +119,7 @@ export function aggregateNode<V, A>(parent: PlanNode, { name, combiner, mapSide,
 
 /** Several datasets of pairs side by side: [key, [values of the first, values of the second, ...]]. */
 export function cogroupNode(parents: readonly PlanNode[], partitions: Count): PlanNode {
-  const dependencies = parents.map((parent) => hashShuffle(parent, partitions));
+  const dependencies = parents.map((parent) => hashShuffle(parent, partitions, () => node));
   const empty = () => parents.map((): unknown[] => []);
   const combiner: Combiner<[side: number, value: unknown], unknown[][]> = {
     create: ([side, value]) => {
@@ -178,7 +137,7 @@ export function cogroupNode(parents: readonly PlanNode[], partitions: Count): Pl
     },
     grows: true,
   };
-  return new PlanNode({
+  const node: PlanNode = new PlanNode({
     name: 'cogroup',
     dependencies,
     partitions: ({ defaultPartitions }) => {
@@ -189,9 +148,9 @@ export function cogroupNode(parents: readonly PlanNode[], partitions: Count): Pl
       const aggregation = new Aggregation(combiner, task);
       try {
         for (const [side, dependency] of dependencies.entries()) {
-          for await (const batch of shuffledRows(task, dependency, partition)) {
-            for (const row of batch) aggregation.add((row as Pair)[0], [side, (row as Pair)[1]]);
-          }
+          await eachRowOf(shuffledRows(task, dependency, partition), task, node, (row) =>
+            aggregation.add((row as Pair)[0], [side, (row as Pair)[1]]),
+          );
         }
         yield* aggregation.results();
       } finally {
@@ -199,20 +158,22 @@ export function cogroupNode(parents: readonly PlanNode[], partitions: Count): Pl
       }
     },
   });
+  return node;
 }
 
 /** Rows spread evenly, in turn. */
 export function repartitionNode(parent: PlanNode, count: number): PlanNode {
-  const dependency = new RowShuffle(parent, 'in turn', count, async (batches, out, task, partitions) => {
+  const dependency = new RowShuffle(parent, 'in turn', count, (from, out, task, partitions) => {
     let next = task.partition;
-    for await (const batch of batches) for (const row of batch) out.add(next++ % partitions, row);
+    return eachRow(from, task.partition, task, node, (row) => out.add(next++ % partitions, row));
   });
-  return new PlanNode({
+  const node: PlanNode = new PlanNode({
     name: 'repartition',
     dependencies: [dependency],
     partitions: count,
     compute: (partition, task) => shuffledRows(task, dependency, partition),
   });
+  return node;
 }
 
 export interface SortInit {
@@ -226,20 +187,20 @@ const SAMPLES_OF_A_PARTITION = 1024;
 
 /** A sample of a partition's keys of bounded size: every k-th, with k doubling as there are more. The same at every attempt. */
 async function sampleKeys(
-  batches: AsyncIterable<Rows>,
+  batches: AsyncIterable<Batch>,
+  task: Task,
+  taker: PlanNode,
   keyOf: (row: unknown) => unknown,
 ): Promise<{ rows: number; keys: unknown[] }> {
   let keys: unknown[] = [];
   let every = 1;
   let rows = 0;
-  for await (const batch of batches) {
-    for (const row of batch) {
-      if (rows++ % every !== 0) continue;
-      if (keys.push(keyOf(row)) < 2 * SAMPLES_OF_A_PARTITION) continue;
-      keys = keys.filter((_, i) => i % 2 === 0);
-      every *= 2;
-    }
-  }
+  await eachRowOf(batches, task, taker, (row) => {
+    if (rows++ % every !== 0) return;
+    if (keys.push(keyOf(row)) < 2 * SAMPLES_OF_A_PARTITION) return;
+    keys = keys.filter((_, i) => i % 2 === 0);
+    every *= 2;
+  });
   return { rows, keys };
 }
 
@@ -267,46 +228,26 @@ function splittersOf(
 export function sortNode(parent: PlanNode, { key, compare = compareKeys, descending, partitions }: SortInit): PlanNode {
   const order = descending ? (a: unknown, b: unknown) => compare(b, a) : compare;
   let splitters: unknown[] = [];
-  const dependency = new RowShuffle(parent, 'range by sampled splitters', partitions, async (batches, out, task) => {
-    for await (const batch of batches) {
-      let record: unknown;
-      combining(
-        () => node,
-        task,
-        () => record,
-        () => {
-          for (const row of batch) {
-            record = row;
-            const k = key(row);
-            let low = 0;
-            let high = splitters.length;
-            while (low < high) {
-              const middle = (low + high) >> 1;
-              if (order(splitters[middle], k) <= 0) low = middle + 1;
-              else high = middle;
-            }
-            out.add(low, row);
-          }
-        },
-      );
-    }
-  });
+  const dependency = new RowShuffle(parent, 'range by sampled splitters', partitions, (from, out, task) =>
+    eachRow(from, task.partition, task, node, (row) => {
+      const k = key(row);
+      let low = 0;
+      let high = splitters.length;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (order(splitters[middle], k) <= 0) low = middle + 1;
+        else high = middle;
+      }
+      out.add(low, row);
+    }),
+  );
   const node: PlanNode = new PlanNode({
     name: 'sortBy',
     dependencies: [dependency],
     partitions: async (preparation) => {
       const count = partitions ?? preparation.defaultPartitions;
       if (count > 1) {
-        const samples = await preparation.run(parent, (batches, task) =>
-          sampleKeys(batches as AsyncIterable<Rows>, (row) =>
-            combining(
-              () => node,
-              task,
-              () => row,
-              () => key(row),
-            ),
-          ),
-        );
+        const samples = await preparation.run(parent, (batches, task) => sampleKeys(batches, task, node, key));
         splitters = splittersOf(samples, count, order);
       }
       return dependency.decide(count);

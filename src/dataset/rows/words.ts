@@ -86,10 +86,12 @@ class WordShuffle implements ShuffleDependency {
     this.partitions = partitions ?? 0;
   }
 
-  async write(batches: AsyncIterable<Batch>, writer: ShuffleWriter, task: Task): Promise<void> {
+  async write(writer: ShuffleWriter, task: Task): Promise<void> {
     const table = new WordTable();
     try {
-      for await (const batch of batches) for (const split of batch as readonly Split[]) await countSplit(split, table, task);
+      for await (const batch of this.parent.compute(task.partition, task)) {
+        for (const split of batch as readonly Split[]) await countSplit(split, table, task);
+      }
       const sizes = table.sizes(this.partitions);
       const to = writer.run(sizes.reduce((sum, bytes) => sum + bytes, 0));
       await table.write(this.partitions, to.bytes);

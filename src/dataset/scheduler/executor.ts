@@ -155,16 +155,15 @@ export class Executor {
   }
 
   async #compute({ plan, finish }: KnownJob, stage: Stage, task: Task) {
-    const batches = stage.node.compute(task.partition, task);
     if (!stage.output) {
-      const value = await finish(batches, task);
+      const value = await finish(stage.node.compute(task.partition, task), task);
       return { status: undefined, value: new Uint8Array(serialize(value)) };
     }
     const info = plan.shuffles.get(stage.output);
     if (!info) throw new DatasetError('DATASET_PLAN', 'a stage without its shuffle');
     const writer = this.#init.manager.writer(info, task.partition, task.attempt);
     try {
-      await stage.output.write(batches, writer, task);
+      await stage.output.write(writer, task);
       task.signal.throwIfAborted();
     } catch (error) {
       writer.abort();

@@ -1,7 +1,7 @@
 /** Errors between ranks: turned into words where they happen, and into errors again where somebody waits for them. */
 
 import { inspect } from 'node:util';
-import { DatasetError, type DatasetErrorCode } from '../errors.js';
+import { DatasetError, type DatasetErrorCode, FetchFailed } from '../errors.js';
 import type { PlanNode } from '../plan/node.js';
 import type { Task } from '../plan/task.js';
 import type { ErrorWords } from './protocol.js';
@@ -19,6 +19,18 @@ export class UserFailure extends Error {
     this.name = 'UserFailure';
     this.cause = cause;
   }
+}
+
+/** What became of a function of the user: its error with the record, any other as it is. `index` as in UserFailure. */
+export function failureOf(
+  error: unknown,
+  node: Pick<PlanNode, 'name' | 'site'>,
+  task: Task,
+  record: unknown,
+  index: number,
+): unknown {
+  const isOurs = error instanceof UserFailure || error instanceof FetchFailed || DatasetError.is(error) || task.signal.aborted;
+  return isOurs ? error : new UserFailure(error, node, task, record, index);
 }
 
 /** Errors after which another attempt would end the same way. */

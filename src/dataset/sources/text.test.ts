@@ -34,6 +34,20 @@ it('every line belongs to one split, wherever the cuts are', async () => {
   }
 });
 
+it('lines longer than what is read at once are whole', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'verbena-text-'));
+  try {
+    const path = join(folder, 'text');
+    const expected = Array.from({ length: 60 }, (_, i) => `${i}ö`.repeat(i % 7 === 0 ? 30_000 : 3000));
+    writeFileSync(path, expected.join('\n'));
+    const size = Buffer.byteLength(expected.join('\n'));
+    const found = await lines(path, size, [0, 32_767, 32_769, 400_001, 400_001, 1_000_000, size]);
+    assert.ok(found.length === expected.length && found.every((line, i) => line === expected[i]));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 it('a batch of one line names its byte', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'verbena-text-'));
   try {

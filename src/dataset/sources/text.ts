@@ -9,7 +9,8 @@ import { PlanNode } from '../plan/node.js';
 import type { Task } from '../plan/task.js';
 import { inputFiles, type Split, splitFiles } from './files.js';
 
-const CHUNK = 1 << 20;
+/** Small enough for lines, and what functions make of them, to stay in the processor's cache. */
+const CHUNK = 32 << 10;
 const LF = 10;
 const LARGEST_SPLIT = 64 << 20;
 
@@ -31,13 +32,14 @@ export async function* linesOf({ path, from, to }: Split, task: Task): AsyncGene
   try {
     // One byte earlier, so that a split that begins with a line does not lose it.
     let offset = from === 0 ? 0 : from - 1;
-    let rest: Buffer = Buffer.alloc(0);
     let skipping = from > 0;
-    const chunk = Buffer.allocUnsafeSlow(CHUNK);
+    let chunk = Buffer.allocUnsafeSlow(CHUNK);
+    /** Bytes at the beginning of the chunk: a line whose end has not been read. */
+    let kept = 0;
     for (let isLast = false; !isLast; ) {
-      const n = readChunk(fd, chunk, offset, path);
+      const n = readChunk(fd, chunk, kept, offset, path);
       offset += n;
-      let bytes = rest.length > 0 ? Buffer.concat([rest, chunk.subarray(0, n)]) : chunk.subarray(0, n);
+      let bytes = chunk.subarray(0, kept + n);
       let base = offset - bytes.length;
       if (skipping) {
         const first = bytes.indexOf(LF);
@@ -63,13 +65,16 @@ export async function* linesOf({ path, from, to }: Split, task: Task): AsyncGene
       } else {
         end = bytes.lastIndexOf(LF) + 1;
       }
-      rest = Buffer.from(bytes.subarray(end));
+      const textBytes = bytes[end - 1] === LF ? end - 1 : end;
+      const text = bytes.toString('utf8', 0, textBytes);
+      const isAscii = text.length === textBytes;
+      kept = bytes.length - end;
+      if (kept * 2 > chunk.length) chunk = Buffer.concat([bytes.subarray(end)], 4 * kept);
+      else bytes.copy(chunk, 0, end);
       if (end === 0) continue;
-      const text = bytes.toString('utf8', 0, bytes[end - 1] === LF ? end - 1 : end);
       const lines = text.split('\n');
       if (text.includes('\r'))
         for (let i = 0; i < lines.length; i++) if (lines[i].endsWith('\r')) lines[i] = lines[i].slice(0, -1);
-      const isAscii = text.length === end - Number(bytes[end - 1] === LF);
       let before = base;
       for (let at = 0; at < lines.length; at += task.batchRows) {
         const batch = lines.length <= task.batchRows ? lines : lines.slice(at, at + task.batchRows);
@@ -91,9 +96,9 @@ function lengthOf(lines: readonly string[], isAscii: boolean): number {
   return bytes;
 }
 
-function readChunk(fd: number, into: Buffer, offset: number, path: string): number {
+function readChunk(fd: number, into: Buffer, at: number, offset: number, path: string): number {
   try {
-    return readSync(fd, into, 0, into.length, offset);
+    return readSync(fd, into, at, into.length - at, offset);
   } catch (error) {
     throw new DatasetError('DATASET_INPUT', `reading ${path} at byte ${offset}: ${(error as Error).message}`, { cause: error });
   }

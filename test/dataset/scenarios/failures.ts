@@ -28,6 +28,24 @@ export async function failuresScenario(data: Session, [folder]: readonly string[
   assert.match(thrown.message, /given to map at .*failures\.(ts|js):\d+/);
   assert.match(thrown.message, /TypeError: cannot read this line\n +at .*failures\.(ts|js):\d+/, 'the stack of the user');
 
+  // In the middle of a chain that runs as one loop: the record is the one that this function was given.
+  const chained = await errorOf(() =>
+    data
+      .range(0, 100, 1, 1)
+      .filter((n) => n % 2 === 0)
+      .flatMap(function* (n) {
+        yield* [n, n + 1];
+      })
+      .map((n) => {
+        if (n === 41) throw new Error('not forty-one');
+        return [n % 3, n] as const;
+      })
+      .reduceByKey((a, b) => a + b)
+      .collect(),
+  );
+  assert.match(chained.message, /given to map at .*failures\.(ts|js):\d+\S* threw in partition 0, at its record 41, .*: 41\n/);
+  assert.match(chained.message, /last on rank \d.*Error: not forty-one\n +at .*failures\.(ts|js):\d+/s);
+
   const combined = await errorOf(() =>
     data
       .range(100)

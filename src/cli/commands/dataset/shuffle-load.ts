@@ -23,12 +23,10 @@ export async function shuffleBytes(data: Session, bytes: number): Promise<number
     parent: source,
     partitions: PARTITIONS,
     words: 'equal parts',
-    async write(batches, writer) {
-      for await (const batch of batches) {
-        const run = writer.run(each * PARTITIONS);
-        run.bytes.fill((batch as readonly number[])[0] & 0xff);
-        run.seal(new Float64Array(PARTITIONS).fill(each));
-      }
+    async write(writer, { partition }) {
+      const run = writer.run(each * PARTITIONS);
+      run.bytes.fill(partition & 0xff);
+      run.seal(new Float64Array(PARTITIONS).fill(each));
     },
   };
   const sink = new PlanNode({
