@@ -109,11 +109,11 @@ export class UcxRemoteMemory extends RemoteMemory {
       if (result === 0) return 0;
       const row = this.#row(payload);
       endpoint.beginRemote(COUNTED);
-      this.#follow(row, result, payload, isPut);
+      this.#follow(row, result, payload);
       return row + 1;
     }
     const row = this.#row(payload);
-    endpoint.beginRemote({ begin: () => this.#follow(row, this.#issue(offset, payload, isPut), payload, isPut) });
+    endpoint.beginRemote({ begin: () => this.#follow(row, this.#issue(offset, payload, isPut), payload) });
     return row + 1;
   }
 
@@ -144,11 +144,11 @@ export class UcxRemoteMemory extends RemoteMemory {
   }
 
   /** Waits for the end of what was issued. */
-  #follow(handle: number, result: number, payload: Payload, isPut: boolean): void {
+  #follow(handle: number, result: number, payload: Payload): void {
     const { endpoint } = this;
     const { worker } = endpoint;
     const over = (status: number) => {
-      worker.finish(handle, status, isPut ? 'put' : 'get', endpoint);
+      worker.finish(handle, status);
       endpoint.endRemote();
     };
     if (result > 0) worker.track(result, payload.bytes, -1, over);
@@ -173,7 +173,7 @@ export class UcxRemoteMemory extends RemoteMemory {
     let found = 0n;
     const over = (status: number, value: bigint) => {
       found = value;
-      worker.finish(handle, status, 'an atomic', endpoint);
+      worker.finish(handle, status);
       endpoint.endRemote();
     };
     endpoint.beginRemote({

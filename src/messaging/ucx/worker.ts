@@ -129,7 +129,7 @@ export class UcxWorker extends Worker {
       requests.length[index] = length;
     }
     if (result > 0) this.track(result, memory, requests.handle(index), undefined);
-    else this.finish(requests.handle(index), result, requests.describe(index), endpoint);
+    else this.finish(requests.handle(index), result);
     return index;
   }
 
@@ -151,18 +151,18 @@ export class UcxWorker extends Worker {
   /** Fetches the data of a message into the memory of a request, which ends with it. */
   fetch(index: number, dataKind: number, data: number, payload: Payload, length: number): void {
     const { rings, requests } = this;
-    const memory = payload.pieces === undefined ? payload.bytes : new Uint8Array(length);
-    const result = rings.take(dataKind, data, this.fabric.addressOf(memory), length);
     const handle = requests.handle(index);
-    const scatter = memory === payload.bytes ? undefined : () => payload.unpack(0, length, memory, 0);
-    const endpoint = this.endpoints[requests.endpoint[index]];
-    if (result > 0 && scatter === undefined) {
-      this.track(result, memory, handle, undefined);
+    if (payload.pieces === undefined) {
+      const result = rings.take(dataKind, data, this.addressFor(payload), length);
+      if (result > 0) this.track(result, payload.bytes, handle, undefined);
+      else this.finish(handle, result);
       return;
     }
+    const memory = new Uint8Array(length);
+    const result = rings.take(dataKind, data, this.fabric.addressOf(memory), length);
     const over = (status: number) => {
-      if (status === 0) scatter?.();
-      this.finish(handle, status, requests.describe(index), endpoint);
+      if (status === 0) payload.unpack(0, length, memory, 0);
+      this.finish(handle, status);
     };
     if (result > 0) this.track(result, memory, -1, over);
     else over(result);
@@ -185,20 +185,19 @@ export class UcxWorker extends Worker {
     this.#operations.delete(operation);
     const { request, after } = known;
     if (after !== undefined) after(status, wordsOf(words, at));
-    if (request < 0) return;
-    const index = this.requests.find(request);
-    if (index >= 0 && this.requests.state[index] === PENDING) {
-      this.finish(request, status, this.requests.describe(index), this.endpoints[this.requests.endpoint[index]]);
-    }
+    if (request >= 0) this.finish(request, status);
   }
 
   /** Ends a request with a status of UCX, if it has not ended yet. */
-  finish(handle: number, status: number, what: string, endpoint: UcxEndpoint): void {
+  finish(handle: number, status: number): void {
     const { requests } = this;
     const index = requests.find(handle);
     if (index < 0 || requests.state[index] !== PENDING) return;
     if (status === 0) requests.complete(index);
-    else requests.fail(index, new PeerLost(endpoint.peer, what, this.fabric.words(status)));
+    else {
+      const { peer } = this.endpoints[requests.endpoint[index]];
+      requests.fail(index, new PeerLost(peer, requests.describe(index), this.fabric.words(status)));
+    }
   }
 
   // ---- what arrives ----
