@@ -82,6 +82,7 @@ export class Poller implements Progress {
         const port = ports[i];
         if (port.operations > 0 || port.counted > 0 || (isDue && port.endpoints > 0)) n += this.#pollQueue(port);
       }
+      if (isDue && this.isTiming) this.#worker.endings.ask();
       return n;
     } finally {
       this.isPolling = false;
