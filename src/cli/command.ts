@@ -156,6 +156,8 @@ export interface Command<O extends OptionSpecs = OptionSpecs> {
   readonly examples: readonly Example[];
   /** Left out of the help. */
   readonly hidden?: boolean;
+  /** Only computes: there is nothing to end or to tidy, so Ctrl-C ends the process at once, in the middle of a computation too. */
+  readonly pure?: boolean;
   run(context: Context<O>): Promise<Outcome>;
 }
 

@@ -1,7 +1,7 @@
 /**
  * The program: finds the command, parses its words, runs it, prints what it returns.
  *
- * Exit codes: 0 done; 1 it failed, or the answer is a failure; 2 it was called wrongly. Under `--json` stdout holds one JSON document in
+ * Exit codes: 0 done; 1 it failed, or the answer is a failure; 2 it was called wrongly; 130 and 143 it was interrupted. Under `--json` stdout holds one JSON document in
  * every case; a failure is `{ "error": { "code", "message" } }`.
  */
 
@@ -23,6 +23,9 @@ import { nearest } from './nearest.js';
 import { loadCommand, loadRoot } from './registry.js';
 import { type Style, styleFor } from './style.js';
 import { systemErrorWords } from './system-error.js';
+
+/** As a shell has them: 128 and the number of the signal. */
+const EXIT_CODES: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143 };
 
 /** Where the program writes; a test gives its own. */
 export interface Streams {
@@ -79,7 +82,7 @@ class Runner {
     this.#streams.stderr.write(`${errorStyle.red('verbena:')} ${message}\n`);
     if (usage) this.#streams.stderr.write(`See ${this.#path.join(' ')} --help\n`);
     else if (process.env['VERBENA_DEBUG'] && error instanceof Error) this.#streams.stderr.write(`${error.stack}\n`);
-    return usage ? 2 : 1;
+    return usage ? 2 : (EXIT_CODES[String(code)] ?? 1);
   }
 
   /** Follows the words into the groups and runs what they lead to. */
@@ -104,11 +107,10 @@ class Runner {
     const stop = new AbortController();
     setMaxListeners(0, stop.signal); // every process listens
     const interrupt = (signal: NodeJS.Signals) => {
-      if (stop.signal.aborted) process.exit(130);
+      if (stop.signal.aborted) process.exit(EXIT_CODES[signal]);
       stop.abort(Object.assign(new Error('interrupted'), { code: signal }));
     };
-    process.on('SIGINT', interrupt);
-    process.on('SIGTERM', interrupt);
+    if (!command.pure) process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
     const context: Context = {
       options: parsed.values as Context['options'],
       positionals: parsed.positionals,
@@ -127,9 +129,11 @@ class Runner {
       if (parsed.json) this.#printJson(outcome.document);
       else this.#print(typeof outcome.text === 'function' ? outcome.text() : outcome.text);
       return outcome.exitCode ?? 0;
+    } catch (error) {
+      // Whatever failed after an interruption failed by it.
+      throw stop.signal.aborted ? stop.signal.reason : error;
     } finally {
-      process.off('SIGINT', interrupt);
-      process.off('SIGTERM', interrupt);
+      process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
     }
   }
 }

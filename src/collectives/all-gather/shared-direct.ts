@@ -8,40 +8,26 @@
  * Wins    Inside a host when the buffers are in shared memory.
  */
 
-import { DATA } from '../../schedule/contract.js';
-import { read, signal, wait } from '../../schedule/instruction.js';
-import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
-import { type Algorithm, onOneHost } from '../algorithm.js';
-
-const LANE = 0;
+import { read, wait } from '../../schedule/instruction.js';
+import type { Instruction } from '../../schedule/schedule.js';
+import type { Algorithm } from '../algorithm.js';
+import { LANE, meet, SHARED_DIRECT, sharedSchedule, signalAll } from '../shared-direct.js';
 
 export const sharedDirectAllGather: Algorithm = {
   collective: 'all-gather',
-  name: 'shared-direct',
+  ...SHARED_DIRECT,
   description: 'read every part where it lies; for buffers in shared memory',
-  needs: 'shared-memory',
-  supports: onOneHost,
   schedule({ size }) {
     function* program(rank: number): Generator<Instruction> {
-      const peer = (k: number): number => (rank + k) % size;
-      for (let k = 1; k < size; k++) yield signal({ lane: LANE, step: 0, to: peer(k) });
+      yield* signalAll(rank, size, 0);
       for (let k = 1; k < size; k++) {
-        yield wait({ lane: LANE, step: k, from: peer(k) });
-        yield read({ lane: LANE, step: k, from: peer(k), first: peer(k) });
+        const from = (rank + k) % size;
+        yield wait({ lane: LANE, step: k, from });
+        yield read({ lane: LANE, step: k, from, first: from });
       }
-      for (let k = 1; k < size; k++) yield signal({ lane: LANE, step: size, to: peer(k) });
-      for (let k = 1; k < size; k++) yield wait({ lane: LANE, step: size, from: peer(k) });
+      yield* meet(rank, size, size);
     }
-    return defineSchedule({
-      collective: 'all-gather',
-      algorithm: 'shared-direct',
-      size,
-      chunks: size,
-      buffers: [DATA],
-      lanes: [{ name: 'memory', reach: 'memory' }],
-      steps: size === 1 ? 0 : size + 1,
-      program,
-    });
+    return sharedSchedule({ collective: 'all-gather', size, steps: size === 1 ? 0 : size + 1, program });
   },
   cost({ size: p, bytes: n }) {
     return { terms: [{ level: 'memory', alpha: 2 * (p - 1), beta: (n * (p - 1)) / p }], gamma: 0 };

@@ -9,48 +9,27 @@
  */
 
 import { INPUT_ID, OUTPUT_ID, userBuffers } from '../../schedule/contract.js';
-import { copy, signal, wait, write } from '../../schedule/instruction.js';
-import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
-import { type Algorithm, onOneHost } from '../algorithm.js';
-
-const LANE = 0;
+import { copy, wait, write } from '../../schedule/instruction.js';
+import type { Instruction } from '../../schedule/schedule.js';
+import type { Algorithm } from '../algorithm.js';
+import { LANE, meet, SHARED_DIRECT, sharedSchedule, signalAll } from '../shared-direct.js';
 
 export const sharedDirectAllToAll: Algorithm = {
   collective: 'all-to-all',
-  name: 'shared-direct',
+  ...SHARED_DIRECT,
   description: 'write your blocks into every output; for buffers in shared memory',
-  needs: 'shared-memory',
-  supports: onOneHost,
   schedule({ size }) {
     function* program(rank: number): Generator<Instruction> {
-      const peer = (k: number): number => (rank + k) % size;
-      for (let k = 1; k < size; k++) yield signal({ lane: LANE, step: 0, to: peer(k) });
+      yield* signalAll(rank, size, 0);
       yield copy({ lane: LANE, step: 0, rank, buffer: OUTPUT_ID, first: rank, otherBuffer: INPUT_ID });
       for (let k = 1; k < size; k++) {
-        yield wait({ lane: LANE, step: k, from: peer(k) });
-        yield write({
-          lane: LANE,
-          step: k,
-          to: peer(k),
-          buffer: INPUT_ID,
-          first: peer(k),
-          otherBuffer: OUTPUT_ID,
-          otherFirst: rank,
-        });
+        const to = (rank + k) % size;
+        yield wait({ lane: LANE, step: k, from: to });
+        yield write({ lane: LANE, step: k, to, buffer: INPUT_ID, first: to, otherBuffer: OUTPUT_ID, otherFirst: rank });
       }
-      for (let k = 1; k < size; k++) yield signal({ lane: LANE, step: size, to: peer(k) });
-      for (let k = 1; k < size; k++) yield wait({ lane: LANE, step: size, from: peer(k) });
+      yield* meet(rank, size, size);
     }
-    return defineSchedule({
-      collective: 'all-to-all',
-      algorithm: 'shared-direct',
-      size,
-      chunks: size,
-      buffers: userBuffers('all-to-all'),
-      lanes: [{ name: 'memory', reach: 'memory' }],
-      steps: size + 1,
-      program,
-    });
+    return sharedSchedule({ collective: 'all-to-all', size, buffers: userBuffers('all-to-all'), steps: size + 1, program });
   },
   cost({ size: p, bytes: n }) {
     return { terms: [{ level: 'memory-write', alpha: 2 * (p - 1), beta: (n * (p - 1)) / p }], gamma: 0, copied: n / p };

@@ -10,41 +10,22 @@
  * Paper   The intra-node algorithms of MVAPICH and XHC (Katevenis et al., Cluster 2022) are relatives.
  */
 
-import { DATA } from '../../schedule/contract.js';
-import { readReduce, signal, wait, write } from '../../schedule/instruction.js';
-import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
-import { type Algorithm, onOneHost } from '../algorithm.js';
-
-const LANE = 0;
+import { write } from '../../schedule/instruction.js';
+import type { Instruction } from '../../schedule/schedule.js';
+import type { Algorithm } from '../algorithm.js';
+import { combineOwn, LANE, meet, SHARED_DIRECT, sharedSchedule } from '../shared-direct.js';
 
 export const sharedDirect: Algorithm = {
   collective: 'allreduce',
-  name: 'shared-direct',
+  ...SHARED_DIRECT,
   description: 'combine your chunk out of all peers in place; for buffers in shared memory',
-  needs: 'shared-memory',
-  supports: onOneHost,
   schedule({ size }) {
     function* program(rank: number): Generator<Instruction> {
-      const peer = (k: number): number => (rank + k) % size;
-      for (let k = 1; k < size; k++) yield signal({ lane: LANE, step: 0, to: peer(k) });
-      for (let k = 1; k < size; k++) {
-        yield wait({ lane: LANE, step: k, from: peer(k) });
-        yield readReduce({ lane: LANE, step: k, from: peer(k), first: rank, finish: k === size - 1 });
-      }
-      for (let k = 1; k < size; k++) yield write({ lane: LANE, step: size - 1 + k, to: peer(k), first: rank });
-      for (let k = 1; k < size; k++) yield signal({ lane: LANE, step: 2 * size - 1, to: peer(k) });
-      for (let k = 1; k < size; k++) yield wait({ lane: LANE, step: 2 * size - 1, from: peer(k) });
+      yield* combineOwn(rank, size);
+      for (let k = 1; k < size; k++) yield write({ lane: LANE, step: size - 1 + k, to: (rank + k) % size, first: rank });
+      yield* meet(rank, size, 2 * size - 1);
     }
-    return defineSchedule({
-      collective: 'allreduce',
-      algorithm: 'shared-direct',
-      size,
-      chunks: size,
-      buffers: [DATA],
-      lanes: [{ name: 'memory', reach: 'memory' }],
-      steps: size === 1 ? 0 : 2 * size,
-      program,
-    });
+    return sharedSchedule({ collective: 'allreduce', size, steps: size === 1 ? 0 : 2 * size, program });
   },
   cost({ size: p, bytes: n }) {
     const part = (n * (p - 1)) / p;

@@ -7,42 +7,22 @@
  * Wins    Inside a host when the buffers are in shared memory.
  */
 
-import { DATA } from '../../schedule/contract.js';
-import { readReduce, signal, wait, write } from '../../schedule/instruction.js';
-import { defineSchedule, type Instruction } from '../../schedule/schedule.js';
-import { type Algorithm, onOneHost } from '../algorithm.js';
-
-const LANE = 0;
+import { write } from '../../schedule/instruction.js';
+import type { Instruction } from '../../schedule/schedule.js';
+import type { Algorithm } from '../algorithm.js';
+import { combineOwn, LANE, meet, SHARED_DIRECT, sharedSchedule } from '../shared-direct.js';
 
 export const sharedDirectReduce: Algorithm = {
   collective: 'reduce',
-  name: 'shared-direct',
+  ...SHARED_DIRECT,
   description: 'all combine a chunk each and put it into the root; for buffers in shared memory',
-  needs: 'shared-memory',
-  supports: onOneHost,
   schedule({ size, root = 0 }) {
     function* program(rank: number): Generator<Instruction> {
-      const peer = (k: number): number => (rank + k) % size;
-      for (let k = 1; k < size; k++) yield signal({ lane: LANE, step: 0, to: peer(k) });
-      for (let k = 1; k < size; k++) {
-        yield wait({ lane: LANE, step: k, from: peer(k) });
-        yield readReduce({ lane: LANE, step: k, from: peer(k), first: rank, finish: k === size - 1 });
-      }
+      yield* combineOwn(rank, size);
       if (rank !== root && size > 1) yield write({ lane: LANE, step: size, to: root, first: rank });
-      for (let k = 1; k < size; k++) yield signal({ lane: LANE, step: size + 1, to: peer(k) });
-      for (let k = 1; k < size; k++) yield wait({ lane: LANE, step: size + 1, from: peer(k) });
+      yield* meet(rank, size, size + 1);
     }
-    return defineSchedule({
-      collective: 'reduce',
-      algorithm: 'shared-direct',
-      size,
-      root,
-      chunks: size,
-      buffers: [DATA],
-      lanes: [{ name: 'memory', reach: 'memory' }],
-      steps: size === 1 ? 0 : size + 2,
-      program,
-    });
+    return sharedSchedule({ collective: 'reduce', size, root, steps: size === 1 ? 0 : size + 2, program });
   },
   cost({ size: p, bytes: n }) {
     if (p === 1) return { terms: [{ level: 'memory', alpha: 0, beta: 0 }], gamma: 0 };

@@ -50,6 +50,7 @@ function verify(algorithm: Algorithm, sizes: readonly number[]): VerifiedAlgorit
 
 export const verifyCommand = defineCommand({
   name: 'verify',
+  pure: true,
   summary: 'proves the schedules of collectives',
   description:
     'Symbolic execution shows that every rank ends with each contribution exactly once, that every send meets its receive, that nothing waits in a circle, and\n' +

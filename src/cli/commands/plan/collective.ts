@@ -17,6 +17,7 @@ import { answer, htmlOption } from './report-file.js';
 
 export const collectiveCommand = defineCommand({
   name: 'collective',
+  pure: true,
   summary: 'algorithms of a collective on a network: time, bandwidth, rounds, fan-in, link load',
   positionals: [{ name: 'COLLECTIVE', summary: Object.keys(ALGORITHMS).join(', '), required: true }],
   options: {

@@ -26,6 +26,7 @@ const head = [
 
 export const compareCommand = defineCommand({
   name: 'compare',
+  pure: true,
   summary: 'all topologies for a number of endpoints, side by side',
   options: {
     endpoints: { type: 'integer', summary: 'endpoints needed', required: true, min: 2 },

@@ -39,6 +39,7 @@ const parameterOptions: OptionSpecs = Object.fromEntries(
 
 export const topologyCommand = defineCommand({
   name: 'topology',
+  pure: true,
   summary: 'figures of one network: size, diameter, bisection, price, next step, deadlock',
   description: `Topologies: ${topologies.map((topology) => topology.name).join(', ')}.\nParameters as options, or in short form: dragonfly:p=4,a=8,h=4.`,
   positionals: [{ name: 'TOPOLOGY', summary: 'name, or name:key=value,...', required: true }],

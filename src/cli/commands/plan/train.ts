@@ -21,6 +21,7 @@ import { answer, htmlOption } from './report-file.js';
 
 export const trainCommand = defineCommand({
   name: 'train',
+  pure: true,
   summary: 'training plans: memory, computing, communication, bubble, and the best plan',
   description: 'A model by name or as JSON; a cluster as dgx-a100:128 (the number counts devices) or as JSON.',
   options: {

@@ -21,6 +21,7 @@ function readPlan(words: string): FaultPlan {
 
 export const replay = defineCommand({
   name: 'replay',
+  pure: true,
   summary: 'plays the run of a seed again',
   description:
     `A seed decides everything of a run: how many devices there are, their links, what goes wrong, and which operations they post when. The run is played

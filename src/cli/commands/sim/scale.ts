@@ -6,6 +6,7 @@ import { formatCount, significant } from '../../size.js';
 
 export const scale = defineCommand({
   name: 'scale',
+  pure: true,
   summary: 'all-to-all of small messages between many simulated devices',
   description:
     'Every device sends 64 bytes to every other one, on virtual time, and each message is checked to arrive once. 1,024 devices are about a million messages.',
