@@ -52,3 +52,11 @@ export class PeerLost extends MessagingError {
     this.operation = operation;
   }
 }
+
+/** A message is longer than the memory of its receive. */
+export function truncated(length: number, room: number): MessagingError {
+  return new MessagingError(
+    'MSG_TRUNCATED',
+    `the message has ${length} bytes, the receive buffer ${room}: receive into a larger one, or probe first`,
+  );
+}

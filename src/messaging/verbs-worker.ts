@@ -102,6 +102,7 @@ export class VerbsWorker extends Worker {
 
   /** The rings stand: what waited goes out. */
   becomeReady(endpoint: VerbsEndpoint): void {
+    if (endpoint.state !== 'connecting') return; // it was closed meanwhile
     const { port } = endpoint;
     this.#chooseProtocols(endpoint);
     endpoint.state = 'ready';
@@ -109,7 +110,7 @@ export class VerbsWorker extends Worker {
     if (!endpoint.mapped) port.counted++;
     this.poller.live.push(endpoint);
     if (!port.rail.device.capabilities.peerDeath) this.endings.keepAlive();
-    this.tags.advance(endpoint);
+    this.tags.sends.advance(endpoint);
     for (const waiter of endpoint.whenReady.splice(0)) waiter.resolve();
     this.driver.start();
   }

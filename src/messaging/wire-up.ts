@@ -179,6 +179,10 @@ export class WireUp {
     try {
       const answer = this.#hello(endpoint, port, rings, { lane: 0, path: 0, paths: hello.paths, joins: hello.token });
       const connection = await request.accept(qp, { privateData: answer });
+      if (endpoint.state !== 'connecting') {
+        connection.disconnect();
+        throw new MessagingError('MSG_CLOSED', `the endpoint to ${hello.label} was closed`);
+      }
       this.#finish(endpoint, qp, port, rings, connection, hello, hello.paths);
       worker.becomeReady(endpoint);
     } catch (error) {

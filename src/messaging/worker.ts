@@ -325,6 +325,7 @@ export abstract class Worker {
       tag: tagOf(found.tagLo, found.tagHi),
       source: found.source,
       recv: async (into, callOptions) => {
+        this.#check();
         if (taken) throw new MessagingError('MSG_INVALID', 'this message was received already');
         taken = true;
         const index = this.tags.receiveClaimed(payloadOf(into), context, found, kept);

@@ -173,10 +173,10 @@ export class Poller implements Progress {
         rendezvous.onData(endpoint, i32, slot);
         break;
       case PULL:
-        tags.onPull(endpoint, i32, slot);
+        tags.sends.onPull(endpoint, i32, slot);
         break;
       case UNPULL:
-        tags.onUnpull(endpoint, i32[slot + S_TAG_LO]);
+        tags.sends.onUnpull(endpoint, i32[slot + S_TAG_LO]);
         break;
       case CREDIT:
       case PONG:
@@ -240,7 +240,7 @@ export class Poller implements Progress {
       n++;
     }
     if (endpoint.streamQueue.length > 0) n += endpoint.stream.advanceAll();
-    n += tags.advance(endpoint);
+    n += tags.sends.advance(endpoint);
     endpoint.waiting = endpoint.controls.length + queue.length + endpoint.streamQueue.length + endpoint.pending.length > 0;
     return n;
   }

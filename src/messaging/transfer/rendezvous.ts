@@ -5,7 +5,7 @@
  * READ or WRITE are moved by the carrier.
  */
 
-import { MessagingError, PeerLost } from '../errors.js';
+import { MessagingError, PeerLost, truncated } from '../errors.js';
 import type { Payload } from '../payload.js';
 import { PENDING, type RequestTable } from '../requests.js';
 import type { VerbsEndpoint } from '../verbs-endpoint.js';
@@ -110,13 +110,7 @@ export class Rendezvous {
     }
     if (length > payload.length) {
       endpoint.control(ATS, sender, STATUS_OK);
-      requests.fail(
-        index,
-        new MessagingError(
-          'MSG_TRUNCATED',
-          `the message has ${length} bytes, the receive buffer ${payload.length}: receive into a larger one, or probe first`,
-        ),
-      );
+      requests.fail(index, truncated(length, payload.length));
       return;
     }
     if (length === 0) {
@@ -154,7 +148,7 @@ export class Rendezvous {
     const requests = this.#requests;
     const index = requests.find(i32[slot + S_TAG_LO]);
     const receiver = i32[slot + S_TAG_LO + 1];
-    this.#worker.tags.offerResolved(endpoint, i32[slot + S_TAG_LO]);
+    this.#worker.tags.sends.offerResolved(endpoint, i32[slot + S_TAG_LO]);
     if (index < 0) {
       endpoint.control(ATP, receiver, STATUS_FAILED);
       return;
@@ -235,7 +229,7 @@ export class Rendezvous {
 
   /** The receiver has read everything, or failed. */
   onAts(endpoint: VerbsEndpoint, handle: number, status: number): void {
-    this.#worker.tags.offerResolved(endpoint, handle);
+    this.#worker.tags.sends.offerResolved(endpoint, handle);
     const index = this.#requests.find(handle);
     if (index < 0) return;
     this.unpin(index);

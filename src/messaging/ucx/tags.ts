@@ -6,11 +6,10 @@
  * size: its bytes stay with the sender, who waits, and every receive finds its message all the same.
  */
 
-import type { Probed, Tags } from '../engine.js';
-import { MessagingError, PeerLost } from '../errors.js';
+import { truncated } from '../errors.js';
 import type { Payload } from '../payload.js';
-import { KIND_RECV, KIND_SEND, PENDING, type RequestTable } from '../requests.js';
-import { PostedReceives, UnexpectedMessages } from '../tag/match-queue.js';
+import { KIND_SEND } from '../requests.js';
+import { TagMatching } from '../tag/tag-matching.js';
 import type { Arrival } from './arrival.js';
 import type { UcxEndpoint } from './endpoint.js';
 import { DATA_INLINE, DATA_RENDEZVOUS, HEADER_WORDS, SEND_RENDEZVOUS } from './rings.js';
@@ -33,11 +32,8 @@ interface Kept {
   readonly isOwed: boolean;
 }
 
-export class UcxTags implements Tags {
+export class UcxTags extends TagMatching<UcxEndpoint> {
   readonly #worker: UcxWorker;
-  readonly #requests: RequestTable;
-  readonly #posted = new PostedReceives();
-  readonly #unexpected = new UnexpectedMessages();
   readonly #kept = new Map<number, Kept>();
   #nextKept = 0;
   /** Messages that were kept within the bound of the worker. */
@@ -46,8 +42,8 @@ export class UcxTags implements Tags {
   readonly #mostMessages: number;
 
   constructor(worker: UcxWorker) {
+    super(worker.requests);
     this.#worker = worker;
-    this.#requests = worker.requests;
     this.#mostBytes = worker.options.unexpectedBytes ?? 8 << 20;
     this.#mostMessages = worker.options.unexpectedMessages ?? 4096;
   }
@@ -63,45 +59,18 @@ export class UcxTags implements Tags {
     return this.#worker.post(endpoint, KIND_SEND, 0, payload, row, isCounted ? 0 : SEND_RENDEZVOUS);
   }
 
-  receive(payload: Payload, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): number {
-    const requests = this.#requests;
-    const index = requests.begin(KIND_RECV, payload);
-    requests.context[index] = context;
-    if (this.#unexpected.count > 0) {
-      const row = this.#unexpected.find(context, lo, hi, maskLo, maskHi, source);
-      if (row >= 0) {
-        requests.tagLo[index] = this.#unexpected.tagLo[row];
-        requests.tagHi[index] = this.#unexpected.tagHi[row];
-        const kept = this.#unexpected.value[row];
-        this.#unexpected.remove(row);
-        this.#take(index, kept);
-        return index;
-      }
-    }
-    requests.tagLo[index] = lo;
-    requests.tagHi[index] = hi;
-    requests.source[index] = source;
-    requests.aux[index] = this.#posted.add(context, lo, hi, maskLo, maskHi, source, index);
-    return index;
-  }
-
   /** A few whole words, behind their header, go straight to a receive that waits for them. False when none does, or something is special. */
   takeSmall(source: number, words: Int32Array, header: number, length: number): boolean {
     if (length > WORD_COPY_BYTES || (length & 3) !== 0) return false;
     const lo = words[header + W_LO];
     const hi = words[header + W_HI];
-    const row = this.#posted.find(words[header + W_KIND] >>> 16, lo, hi, source);
+    const row = this.receives.find(words[header + W_KIND] >>> 16, lo, hi, source);
     if (row < 0) return false;
-    const requests = this.#requests;
-    const index = this.#posted.value[row];
-    const to = (requests.payload[index] as Payload).words;
+    const { requests } = this;
+    const to = (requests.payload[this.receives.value[row]] as Payload).words;
     if (to.length << 2 < length) return false;
-    this.#posted.remove(row);
+    const index = this.matched(row, lo, hi, source);
     for (let w = 0, from = header + HEADER_WORDS; w < length >> 2; w++) to[w] = words[from + w];
-    requests.tagLo[index] = lo;
-    requests.tagHi[index] = hi;
-    requests.aux[index] = -1;
-    requests.source[index] = source;
     requests.length[index] = length;
     requests.complete(index);
     return true;
@@ -114,8 +83,8 @@ export class UcxTags implements Tags {
     const isCounted = (words[header + W_KIND] & COUNTED) !== 0;
     const lo = words[header + W_LO];
     const hi = words[header + W_HI];
-    const row = this.#posted.find(context, lo, hi, endpoint.source);
-    if (row < 0) {
+    const index = this.match(context, lo, hi, endpoint.source);
+    if (index < 0) {
       const { bytes, at, length, dataKind, data } = arrival;
       const number = this.#nextKept;
       this.#nextKept = (number + 1) | 0;
@@ -129,14 +98,9 @@ export class UcxTags implements Tags {
       const isOwed = isCounted && isHere && !isStored;
       if (isCounted && !isOwed) endpoint.took(length);
       this.#kept.set(number, { endpoint, length, dataKind, data, bytes: copy, isStored, isOwed });
-      this.#unexpected.add(context, lo, hi, endpoint.source, number);
+      this.unexpected.add(context, lo, hi, endpoint.source, number);
       return;
     }
-    const index = this.#posted.value[row];
-    this.#posted.remove(row);
-    const requests = this.#requests;
-    requests.tagLo[index] = lo;
-    requests.tagHi[index] = hi;
     if (isCounted) endpoint.took(arrival.length);
     this.#deliver(endpoint, index, arrival.dataKind, arrival.data, arrival.length, arrival.bytes, arrival.at);
   }
@@ -145,7 +109,7 @@ export class UcxTags implements Tags {
     return this.store.count < this.#mostMessages && this.store.bytes + bytes <= this.#mostBytes;
   }
 
-  #take(index: number, number: number): void {
+  protected takeKept(index: number, number: number): void {
     const { endpoint, dataKind, data, length, bytes, isStored, isOwed } = this.#kept.get(number) as Kept;
     this.#kept.delete(number);
     if (isStored) {
@@ -165,20 +129,13 @@ export class UcxTags implements Tags {
     bytes: Uint8Array | undefined,
     at: number,
   ): void {
-    const requests = this.#requests;
+    const { requests } = this;
     const payload = requests.payload[index] as Payload;
-    requests.aux[index] = -1;
     requests.source[index] = endpoint.source;
     requests.length[index] = length;
     if (length > payload.length) {
       this.#worker.rings.discard(dataKind, data);
-      requests.fail(
-        index,
-        new MessagingError(
-          'MSG_TRUNCATED',
-          `the message has ${length} bytes, the receive buffer ${payload.length}: receive into a larger one, or probe first`,
-        ),
-      );
+      requests.fail(index, truncated(length, payload.length));
     } else if (dataKind === DATA_INLINE) {
       payload.unpack(0, length, bytes as Uint8Array, at);
       requests.complete(index);
@@ -188,70 +145,19 @@ export class UcxTags implements Tags {
     }
   }
 
-  probe(context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): Probed | undefined {
-    const row = this.#unexpected.find(context, lo, hi, maskLo, maskHi, source);
-    if (row < 0) return undefined;
-    return {
-      length: (this.#kept.get(this.#unexpected.value[row]) as Kept).length,
-      tagLo: this.#unexpected.tagLo[row],
-      tagHi: this.#unexpected.tagHi[row],
-      source: this.#unexpected.source[row],
-      row,
-    };
+  protected lengthOf(kept: number): number {
+    return (this.#kept.get(kept) as Kept).length;
   }
 
-  claim(probed: Probed): number {
-    const kept = this.#unexpected.value[probed.row];
-    this.#unexpected.remove(probed.row);
-    return kept;
+  protected isAnnouncedBy(kept: number, endpoint: UcxEndpoint): boolean {
+    const { endpoint: from, dataKind } = this.#kept.get(kept) as Kept;
+    return from === endpoint && dataKind === DATA_RENDEZVOUS;
   }
 
-  receiveClaimed(payload: Payload, context: number, probed: Probed, kept: number): number {
-    const requests = this.#requests;
-    const index = requests.begin(KIND_RECV, payload);
-    requests.context[index] = context;
-    requests.tagLo[index] = probed.tagLo;
-    requests.tagHi[index] = probed.tagHi;
-    if (this.#kept.has(kept)) this.#take(index, kept);
-    else requests.fail(index, new PeerLost(String(probed.source), 'a tag receive', 'the sender is gone'));
-    return index;
-  }
-
-  cancel(index: number, error: Error = new MessagingError('MSG_CANCELLED', 'the receive was cancelled')): boolean {
-    const requests = this.#requests;
-    if (requests.kind[index] !== KIND_RECV || requests.state[index] !== PENDING || requests.aux[index] < 0) return false;
-    this.#posted.remove(requests.aux[index]);
-    requests.fail(index, error);
-    return true;
-  }
-
-  /** Takes back the receives that only this source could serve. */
-  receivesFrom(source: number): number[] {
-    const rows: number[] = [];
-    for (let row = this.#posted.oldest; row >= 0; row = this.#posted.after(row)) {
-      if (this.#posted.source[row] === source) rows.push(row);
-    }
-    return rows.map((row) => {
-      const index = this.#posted.value[row];
-      this.#posted.remove(row);
-      this.#requests.aux[index] = -1;
-      return index;
-    });
-  }
-
-  /** Drops announcements of a peer that is gone, or is done with this endpoint. */
-  dropRendezvousOf(endpoint: UcxEndpoint): void {
-    for (let row = this.#unexpected.oldest; row >= 0; ) {
-      const next = this.#unexpected.after(row);
-      const number = this.#unexpected.value[row];
-      const kept = this.#kept.get(number) as Kept;
-      if (kept.endpoint === endpoint && kept.dataKind === DATA_RENDEZVOUS) {
-        this.#unexpected.remove(row);
-        this.#kept.delete(number);
-        this.#worker.rings.discard(kept.dataKind, kept.data);
-      }
-      row = next;
-    }
+  protected dropKept(kept: number): void {
+    const { dataKind, data } = this.#kept.get(kept) as Kept;
+    this.#kept.delete(kept);
+    this.#worker.rings.discard(dataKind, data);
   }
 
   /** The worker closes: what UCX holds for us goes back. */
