@@ -19,23 +19,32 @@ HOT(hot_fast_continue) {
 HOT(hot_fast_send) {
   COMMAND;
   int count = (int)command[3];
-  command[4] = fast_send((fast_path *)(uintptr_t)command[0], (fast_qp *)(uintptr_t)command[1], (int)command[2], &count);
+  fast_path *p = (fast_path *)(uintptr_t)command[0];
+  int sent = fast_send(p, (fast_qp *)(uintptr_t)command[1], (int)command[2], &count);
+  if (command[5] != 0 && sent >= 0) {
+    fast_leave(p, count);
+    count = 0;
+  }
+  command[4] = sent;
   command[5] = count;
   return NULL;
 }
 
-HOT(hot_datagram_send) {
+HOT(hot_fast_leave) {
   COMMAND;
-  int error;
-  command[4] = datagram_send((datagram *)(uintptr_t)command[0], (uint8_t *)(uintptr_t)command[1], (uint32_t *)(uintptr_t)command[2],
-                             (int)command[3], &error);
-  command[5] = error;
+  fast_leave((fast_path *)(uintptr_t)command[0], (int)command[1]);
   return NULL;
 }
 
 HOT(hot_datagram_wait) {
   COMMAND;
-  command[4] = datagram_wait((datagram *)(uintptr_t)command[0], command[1], command[2] != 0);
+  command[4] = datagram_wait((datagram *)(uintptr_t)command[0], command[1]);
+  return NULL;
+}
+
+HOT(hot_datagram_watch) {
+  COMMAND;
+  command[4] = datagram_watch((datagram *)(uintptr_t)command[0], (const int32_t *)(uintptr_t)command[1], command[2], command[3]);
   return NULL;
 }
 
@@ -121,8 +130,9 @@ void network_door(napi_env env, napi_value exports) {
       {"fastReceive", hot_fast_receive},
       {"fastContinue", hot_fast_continue},
       {"fastSend", hot_fast_send},
-      {"datagramSend", hot_datagram_send},
+      {"fastLeave", hot_fast_leave},
       {"datagramWait", hot_datagram_wait},
+      {"datagramWatch", hot_datagram_watch},
       {"datagramWake", hot_datagram_wake},
       {"datagramOpen", datagram_open_js},
       {"datagramPort", datagram_port_js},

@@ -1,12 +1,11 @@
 #define _GNU_SOURCE
-#include "datagram.h"
+#include "datagram-parts.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,54 +13,15 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "icrc.h"
-#include "identities.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
-#ifndef SOL_UDP
-#define SOL_UDP 17
-#endif
 
-enum { ECN_CAPABLE = 2, MULTICAST_HOPS = 64, BTH_BYTES = 12, ICRC_BYTES = 4, RECEIVE_CONTROL_BYTES = 2 * CMSG_SPACE(sizeof(int)), MAX_JOINED_BYTES = 65000 };
-
-typedef union any_address {
-  struct sockaddr any;
-  struct sockaddr_in v4;
-  struct sockaddr_in6 v6;
-} any_address;
-
-/* Where packets arrive: at the device's own address, or at that of a group, for which the kernel wants a socket of its own. */
-typedef struct place {
-  int fd, port;
-  uint8_t address[16];
-} place;
-
-struct datagram {
-  int wake_fd, is_ipv6;
-  /* The device's own place, then those of groups; -1 as descriptor: left. */
-  place places[1 + DATAGRAM_GROUPS];
-  int place_count, buffer_bytes;
-  char *network;
-  unsigned interface;
-  /* Made when a packet comes whose identification matters. */
-  identities *identities;
-  int may_identify;
-  /* Several packets may be given to the kernel as one message. */
-  int joins;
-  uint32_t scope;
-};
+/* Ports of flows, as the specification wants them: the upper quarter. */
+enum { ECN_CAPABLE = 2, MULTICAST_HOPS = 64, FLOW_PORTS = 49152, FLOW_TRIES = 16 };
 
 static int set_int(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value); }
 
@@ -130,28 +90,37 @@ static int socket_in(const char *network, int family, int type, int protocol, co
   return fd;
 }
 
+/* Packets of this socket are not fragmented, may be marked, and fill a long queue. */
+static int prepare_to_send(datagram *d, int fd) {
+  set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, d->buffer_bytes);
+  if (!d->is_ipv6) {
+    set_int(fd, IPPROTO_IP, IP_TOS, ECN_CAPABLE);
+    return set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  }
+  set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, ECN_CAPABLE);
+  return set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+}
+
 /* Makes the socket of a place and binds it: port 0 is the kernel's choice. Returns 0 or an errno. */
 static int open_place(datagram *d, const any_address *own, any_address *at, socklen_t length, int is_group) {
   place *p = &d->places[d->place_count];
+  /* The loopback has no switch that marks packets, and to be told that there is none takes time. */
+  int is_loopback = d->is_ipv6 ? IN6_IS_ADDR_LOOPBACK(&own->v6.sin6_addr) : ((const uint8_t *)&own->v4.sin_addr)[0] == 127;
   p->fd = socket_in(d->network, at->any.sa_family, SOCK_DGRAM, 0, own, &d->interface);
   if (p->fd < 0) return errno;
+  if (prepare_to_send(d, p->fd) != 0) goto failed;
   if (d->is_ipv6) {
     if (set_int(p->fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) != 0) goto failed;
-    if (set_int(p->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) != 0) goto failed;
-    set_int(p->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-    set_int(p->fd, IPPROTO_IPV6, IPV6_TCLASS, ECN_CAPABLE);
+    if (!is_loopback) set_int(p->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     set_int(p->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)d->interface);
     set_int(p->fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, MULTICAST_HOPS);
   } else {
-    if (set_int(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) != 0) goto failed;
-    set_int(p->fd, IPPROTO_IP, IP_RECVTOS, 1);
-    set_int(p->fd, IPPROTO_IP, IP_TOS, ECN_CAPABLE);
+    if (!is_loopback) set_int(p->fd, IPPROTO_IP, IP_RECVTOS, 1);
     setsockopt(p->fd, IPPROTO_IP, IP_MULTICAST_IF, &own->v4.sin_addr, sizeof own->v4.sin_addr);
     set_int(p->fd, IPPROTO_IP, IP_MULTICAST_TTL, MULTICAST_HOPS);
   }
   if (d->joins) d->joins = set_int(p->fd, SOL_UDP, UDP_GRO, 1) == 0;
   set_buffer(p->fd, SO_RCVBUFFORCE, SO_RCVBUF, d->buffer_bytes);
-  set_buffer(p->fd, SO_SNDBUFFORCE, SO_SNDBUF, d->buffer_bytes);
   if (is_group) {
     if (set_int(p->fd, SOL_SOCKET, SO_REUSEADDR, 1) != 0) goto failed;
     /* Only by the interface that this device is on. */
@@ -201,6 +170,8 @@ int datagram_open(const char *network, const char *address, int port, int buffer
 void datagram_close(datagram *d) {
   for (int i = 0; i < d->place_count; i++)
     if (d->places[i].fd >= 0) close(d->places[i].fd);
+  for (int i = 0; i < FLOWS; i++)
+    if (d->flows[i].fd > 0) close(d->flows[i].fd);
   if (d->wake_fd >= 0) close(d->wake_fd);
   identities_close(d->identities);
   free(d->network);
@@ -211,9 +182,11 @@ void datagram_close(datagram *d) {
 static void own_address(datagram *d, any_address *own) {
   memset(own, 0, sizeof *own);
   if (d->is_ipv6) {
+    own->v6.sin6_family = AF_INET6;
     own->v6.sin6_scope_id = d->scope;
     memcpy(&own->v6.sin6_addr, d->places[0].address, 16);
   } else {
+    own->v4.sin_family = AF_INET;
     memcpy(&own->v4.sin_addr, d->places[0].address, 4);
   }
 }
@@ -263,24 +236,7 @@ int datagram_address(datagram *d, uint8_t *out) {
   return n;
 }
 
-/* What the kernel says about a message: its congestion marks, and how long the packets are that it is made of, if there are several. */
-static void read_control(struct msghdr *m, uint32_t *ecn, uint32_t *segment) {
-  for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-    int value = 0;
-    if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
-      *ecn = *CMSG_DATA(c) & 3;
-    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
-      memcpy(&value, CMSG_DATA(c), sizeof value);
-      *ecn = (uint32_t)value & 3;
-    } else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
-      memcpy(&value, CMSG_DATA(c), sizeof value);
-      if (value > 0) *segment = (uint32_t)value;
-    }
-  }
-}
-
-/* Whether the identification of a packet can be known; the first one that is asked for opens the socket that tells. */
-static int identifies(datagram *d) {
+int datagram_identifies(datagram *d) {
   if (d->identities || !d->may_identify) return d->may_identify;
   int fd = socket_in(d->network, AF_INET, SOCK_RAW, IPPROTO_UDP, NULL, NULL);
   if (fd >= 0) d->identities = identities_open(fd, d->places[0].address, d->places[0].port);
@@ -288,183 +244,52 @@ static int identifies(datagram *d) {
   return d->may_identify;
 }
 
-/*
- * The ICRC of a packet that came as number `index` of its message. Senders like this one use `index` or 0 as identification; that of others is known if
- * this process may ask for it: then *is_known is set, and the ICRC is what the packet must have.
- */
-static uint32_t received_icrc(datagram *d, place *p, const uint8_t *from, int port, const uint8_t *bytes, uint32_t length, unsigned index, uint32_t *is_known) {
-  const uint8_t *at = bytes + length;
-  uint32_t crc = icrc_of(d->is_ipv6, from, p->address, port, p->port, index, bytes, length);
-  uint32_t found = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-  if (d->is_ipv6 || crc == found) return crc;
-  if (index > 0) crc = icrc_of(0, from, p->address, port, p->port, 0, bytes, length);
-  if (crc == found || p != d->places || !identifies(d)) return crc;
-  *is_known = (uint32_t)identities_icrc(d->identities, from, port, bytes, length, found, &crc);
-  return crc;
-}
-
-/* Takes messages of one place, after `used` ones and `packets` packets. Returns how many packets there are then, or -errno. */
-static int receive_at(datagram *d, place *p, uint8_t *buffer, uint32_t *descriptors, int *used, int messages, int packets) {
-  struct mmsghdr headers[DATAGRAM_MESSAGES];
-  struct iovec vectors[DATAGRAM_MESSAGES];
-  any_address from[DATAGRAM_MESSAGES];
-  char control[DATAGRAM_MESSAGES][RECEIVE_CONTROL_BYTES];
-  int first = *used;
-  for (int i = 0; i < messages - first; i++) {
-    vectors[i] = (struct iovec){buffer + (size_t)(first + i) * DATAGRAM_MESSAGE_BYTES, DATAGRAM_MESSAGE_BYTES};
-    headers[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
-                                         .msg_namelen = sizeof from[i],
-                                         .msg_iov = &vectors[i],
-                                         .msg_iovlen = 1,
-                                         .msg_control = control[i],
-                                         .msg_controllen = RECEIVE_CONTROL_BYTES};
+int datagram_connect(datagram *d, const any_address *to, int *port) {
+  any_address own;
+  socklen_t length = d->is_ipv6 ? sizeof own.v6 : sizeof own.v4;
+  own_address(d, &own);
+  int fd = socket_in(d->network, own.any.sa_family, SOCK_DGRAM, 0, &own, NULL), tries = 0, bound = -1;
+  if (fd < 0) return -1;
+  for (uint32_t n = (uint32_t)d->places[0].port * 40503u; bound != 0 && tries < FLOW_TRIES; tries++, n = n * 1664525u + 1013904223u) {
+    *port = FLOW_PORTS + (int)(n >> 18);
+    if (d->is_ipv6) own.v6.sin6_port = htons((uint16_t)*port);
+    else own.v4.sin_port = htons((uint16_t)*port);
+    bound = bind(fd, &own.any, length);
   }
-  int n;
-  /* Not by the C library: its call is a cancellation point, which costs as much as asking an empty socket. */
-  do n = (int)syscall(SYS_recvmmsg, p->fd, headers, (unsigned)(messages - first), MSG_DONTWAIT, NULL);
-  while (n < 0 && errno == EINTR);
-  if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? packets : -errno;
-  *used += n;
-  for (int i = 0; i < n; i++) {
-    struct msghdr *m = &headers[i].msg_hdr;
-    uint32_t total = headers[i].msg_len, ecn = 0, segment = total;
-    int is_whole = !(m->msg_flags & (MSG_TRUNC | MSG_CTRUNC)), port = ntohs(d->is_ipv6 ? from[i].v6.sin6_port : from[i].v4.sin_port);
-    const uint8_t *address = d->is_ipv6 ? (uint8_t *)&from[i].v6.sin6_addr : (uint8_t *)&from[i].v4.sin_addr;
-    read_control(m, &ecn, &segment);
-    uint32_t at = 0;
-    for (unsigned k = 0; packets < DATAGRAM_PACKETS && (at < total || k == 0); k++, packets++) {
-      uint32_t *w = descriptors + (size_t)packets * DATAGRAM_WORDS, length = total - at < segment ? total - at : segment;
-      int usable = is_whole && length >= BTH_BYTES + ICRC_BYTES && length <= DATAGRAM_SLOT;
-      memset(w, 0, DATAGRAM_WORDS * sizeof *w);
-      memcpy(w + 4, address, d->is_ipv6 ? 16 : 4);
-      w[1] = (uint32_t)port;
-      w[3] = ecn;
-      w[8] = (uint32_t)(first + i) * DATAGRAM_MESSAGE_BYTES + at;
-      w[10] = (uint32_t)(p - d->places);
-      if (usable) {
-        w[0] = length;
-        w[2] = received_icrc(d, p, address, port, buffer + w[8], length - ICRC_BYTES, k, &w[9]);
-      }
-      at += length;
-    }
-  }
-  return packets;
+  if (bound == 0 && prepare_to_send(d, fd) == 0 && connect(fd, &to->any, length) == 0) return fd;
+  close(fd);
+  return -1;
 }
 
-int datagram_receive(datagram *d, uint8_t *buffer, uint32_t *descriptors, int messages) {
-  int used = 0, packets = 0;
-  if (messages > DATAGRAM_MESSAGES) messages = DATAGRAM_MESSAGES;
-  for (int i = 0; i < d->place_count && used < messages && packets >= 0; i++)
-    if (d->places[i].fd >= 0) packets = receive_at(d, &d->places[i], buffer, descriptors, &used, messages, packets);
-  return packets;
-}
-
-static void address_of(datagram *d, const uint32_t *w, any_address *to) {
-  memset(to, 0, sizeof *to);
-  if (d->is_ipv6) {
-    to->v6.sin6_family = AF_INET6;
-    to->v6.sin6_port = htons((uint16_t)w[1]);
-    to->v6.sin6_scope_id = d->scope;
-    memcpy(&to->v6.sin6_addr, w + 4, 16);
-  } else {
-    to->v4.sin_family = AF_INET;
-    to->v4.sin_port = htons((uint16_t)w[1]);
-    memcpy(&to->v4.sin_addr, w + 4, 4);
+static void drain(datagram *d) {
+  uint64_t drained;
+  while (read(d->wake_fd, &drained, sizeof drained) < 0 && errno == EINTR) {
   }
 }
 
-/* Whether messages to this end may be cut up by the kernel. */
-static int may_join(datagram *d, const uint32_t *w) {
-  if (!d->joins || d->is_ipv6) return d->joins;
-  return *(const uint8_t *)(w + 4) == 127 || memcmp(w + 4, d->places[0].address, 4) == 0;
-}
-
-/* How many packets from the first one on make one message. */
-static int run_of(datagram *d, const uint32_t *w, int count) {
-  if (!may_join(d, w)) return 1;
-  uint32_t length = w[0], total = length + ICRC_BYTES;
-  int n = 1;
-  for (const uint32_t *next = w + DATAGRAM_WORDS; n < count; n++, next += DATAGRAM_WORDS) {
-    total += next[0] + ICRC_BYTES;
-    if (next[0] > length || next[1] != w[1] || memcmp(next + 4, w + 4, 16) != 0 || total > MAX_JOINED_BYTES) break;
-    if (next[0] < length) return n + 1;
-  }
-  return n;
-}
-
-int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count, int *error) {
-  struct mmsghdr messages[DATAGRAM_BATCH];
-  struct iovec vectors[DATAGRAM_BATCH];
-  any_address to[DATAGRAM_BATCH];
-  union {
-    struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(uint16_t))];
-  } control[DATAGRAM_BATCH];
-  int used = 0, refused = 0, sent = 0;
-  if (count > DATAGRAM_BATCH) count = DATAGRAM_BATCH;
-  for (int i = 0; i < count; i++) {
-    uint32_t length = descriptors[(size_t)i * DATAGRAM_WORDS];
-    if (length >= BTH_BYTES && length + ICRC_BYTES <= DATAGRAM_SLOT) continue;
-    count = i;
-    refused = EINVAL;
-  }
-  for (int i = 0; i < count;) {
-    uint32_t *w = descriptors + (size_t)i * DATAGRAM_WORDS;
-    int n = run_of(d, w, count - i);
-    address_of(d, w, &to[used]);
-    for (int k = 0; k < n; k++) {
-      uint8_t *b = slots + (size_t)(i + k) * DATAGRAM_SLOT;
-      uint32_t length = w[(size_t)k * DATAGRAM_WORDS];
-      uint32_t crc = icrc_of(d->is_ipv6, d->places[0].address, (uint8_t *)(w + 4), d->places[0].port, (int)w[1], (unsigned)k, b, length);
-      for (int j = 0; j < 4; j++) b[length + (uint32_t)j] = (uint8_t)(crc >> (8 * j));
-      vectors[i + k] = (struct iovec){b, length + ICRC_BYTES};
-    }
-    messages[used].msg_hdr = (struct msghdr){.msg_name = &to[used],
-                                             .msg_namelen = d->is_ipv6 ? sizeof to[used].v6 : sizeof to[used].v4,
-                                             .msg_iov = &vectors[i],
-                                             .msg_iovlen = (size_t)n};
-    if (n > 1) {
-      uint16_t segment = (uint16_t)(w[0] + ICRC_BYTES);
-      memset(&control[used], 0, sizeof control[used]); /* the kernel reads the padding too */
-      control[used].header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof segment), .cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT};
-      memcpy(CMSG_DATA(&control[used].header), &segment, sizeof segment);
-      messages[used].msg_hdr.msg_control = &control[used];
-      messages[used].msg_hdr.msg_controllen = sizeof control[used].bytes;
-    }
-    used++;
-    i += n;
-  }
-  *error = refused;
-  for (int m = 0; m < used;) {
-    int n = (int)syscall(SYS_sendmmsg, d->places[0].fd, messages + m, (unsigned)(used - m), MSG_DONTWAIT);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      if (messages[m].msg_hdr.msg_iovlen > 1 && errno != EAGAIN && errno != ENOBUFS) {
-        /* Some path or kernel does not cut messages up: from now on packets go one by one, with the ICRC of such. */
-        d->joins = 0;
-        return sent + datagram_send(d, slots + (size_t)sent * DATAGRAM_SLOT, descriptors + (size_t)sent * DATAGRAM_WORDS, count - sent, error);
-      }
-      *error = errno;
-      break;
-    }
-    for (int end = m + n; m < end; m++) sent += (int)messages[m].msg_hdr.msg_iovlen;
-  }
-  return sent;
-}
-
-int datagram_wait(datagram *d, double timeout_us, int for_packets) {
+int datagram_wait(datagram *d, double timeout_us) {
   struct pollfd p[2 + DATAGRAM_GROUPS] = {{.fd = d->wake_fd, .events = POLLIN}};
   struct timespec t = {.tv_sec = (time_t)(timeout_us / 1e6), .tv_nsec = (long)((timeout_us - 1e6 * (double)(time_t)(timeout_us / 1e6)) * 1e3)};
-  int count = for_packets ? d->place_count : 0, ready = 0;
+  int count = d->place_count, ready = 0;
   for (int i = 0; i < count; i++) p[1 + i] = (struct pollfd){.fd = d->places[i].fd, .events = POLLIN};
   if (ppoll(p, (nfds_t)(1 + count), timeout_us < 0 ? NULL : &t, NULL) <= 0) return 0;
-  if (p[0].revents) {
-    uint64_t drained;
-    while (read(d->wake_fd, &drained, sizeof drained) < 0 && errno == EINTR) {
-    }
-  }
+  if (p[0].revents) drain(d);
   for (int i = 0; i < count; i++) ready |= p[1 + i].revents != 0;
   return ready;
+}
+
+int datagram_watch(datagram *d, const int32_t *heartbeat, double look_us, double most_us) {
+  struct pollfd p = {.fd = d->wake_fd, .events = POLLIN};
+  struct timespec look = {.tv_nsec = (long)(look_us * 1e3)};
+  for (double waited = 0; waited < most_us; waited += look_us) {
+    int32_t seen = __atomic_load_n(heartbeat, __ATOMIC_RELAXED);
+    if (ppoll(&p, 1, &look, NULL) != 0) {
+      drain(d);
+      return 0;
+    }
+    if (__atomic_load_n(heartbeat, __ATOMIC_RELAXED) == seen) return 1;
+  }
+  return 0;
 }
 
 void datagram_wake(datagram *d) {

@@ -8,7 +8,9 @@
  *   0 length of the packet   1 port of the other end   2 ICRC over the packet but its last four bytes   3 ECN bits   4..7 its address   8 where it is
  *   9 whether the ICRC was computed with the packet's own identification, known from a raw socket (identities.h)   10 group that it was sent to, or 0
  *
- * Sending reads lengths (BTH to padding), ports and addresses, and writes the ICRC behind the packet. Receiving fills all of a descriptor; its packets
+ * Sending reads lengths (BTH to padding), ports and addresses, and writes the ICRC behind the packet. Where word 3 is not 0 a packet may leave from another
+ * port than the device's, because the peer knows who it is from without: then each end has a socket of its own, for which the kernel has looked up the way
+ * (it takes a tenth less time), and a port that tells it apart in a network of several ways. Receiving fills all of a descriptor; its packets
  * lie in a buffer of DATAGRAM_MESSAGES times DATAGRAM_MESSAGE_BYTES, several in one message.
  *
  * Packets of one length to one end, and a shorter one after them, are given to the kernel as one (UDP_SEGMENT), and taken from it as one (UDP_GRO). That
@@ -54,12 +56,14 @@ void datagram_leave(datagram *d, int group);
 int datagram_receive(datagram *d, uint8_t *buffer, uint32_t *descriptors, int messages);
 /* Seals and sends. Returns how many the kernel took; fewer means that it had no room or refused the next one: *error says which. */
 int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count, int *error);
+/* Sleeps until a packet is there, somebody wakes it, or the time has passed; timeout_us below 0: no limit. Returns whether a packet is there. */
+int datagram_wait(datagram *d, double timeout_us);
 /*
- * Sleeps until a packet is there (if it is to wake for packets), somebody wakes it, or the time has passed; timeout_us below 0: no limit.
- * Returns whether a packet is there.
+ * Sleeps while the number at `heartbeat` changes, which is looked at every look_us (less than a second); ends when it stands still, when somebody wakes
+ * it, or after most_us. Returns whether it stands still.
  */
-int datagram_wait(datagram *d, double timeout_us, int for_packets);
-/* Ends a wait, now or the next one. Any thread. */
+int datagram_watch(datagram *d, const int32_t *heartbeat, double look_us, double most_us);
+/* Ends a wait or watch, now or the next one. Any thread. */
 void datagram_wake(datagram *d);
 
 #endif

@@ -3,7 +3,7 @@
  * order, until one comes that is not usual.
  *
  *   fast_receive ──> takes a batch from the socket ──> fast_continue ──> index of the first packet that is left to JavaScript, or their number
- *   fast_send ──> packets of one queue pair into the batch that is to leave, and the batch out
+ *   fast_send ──> packets of one queue pair into the batch that is to leave ──> fast_leave ──> to the socket
  */
 #ifndef VERBENA_FAST_PATH_H
 #define VERBENA_FAST_PATH_H
@@ -34,5 +34,7 @@ int fast_continue(fast_path *p, int from);
 
 /* Puts at most `limit` packets behind the `*count` that are in the batch. 0: there are no more; 1: there may be; -1: JavaScript knows. */
 int fast_send(fast_path *p, fast_qp *q, int limit, int *count);
+/* Hands a batch to the kernel. What it does not take is lost, as on any network; the transport sends it again. */
+void fast_leave(fast_path *p, int count);
 
 #endif

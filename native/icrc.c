@@ -10,6 +10,8 @@
 #endif
 
 #define POLYNOMIAL 0xedb88320u
+/* Of a packet that has no more after its BTH, header and packet are taken in one piece: two short ones take longer. */
+enum { SHORT = 64 };
 
 /* table[k][b] is byte b followed by k zero bytes. */
 static uint32_t table[8][256];
@@ -29,6 +31,12 @@ uint32_t icrc_update_plain(uint32_t reg, const uint8_t *b, size_t length) {
     uint32_t x = reg ^ ((uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24);
     reg = table[7][x & 255] ^ table[6][(x >> 8) & 255] ^ table[5][(x >> 16) & 255] ^ table[4][x >> 24] ^ table[3][b[4]] ^ table[2][b[5]] ^
           table[1][b[6]] ^ table[0][b[7]];
+  }
+  if (length >= 4) {
+    uint32_t x = reg ^ ((uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24);
+    reg = table[3][x & 255] ^ table[2][(x >> 8) & 255] ^ table[1][(x >> 16) & 255] ^ table[0][x >> 24];
+    b += 4;
+    length -= 4;
   }
   while (length--) reg = (reg >> 8) ^ table[0][(reg ^ *b++) & 255];
   return reg;
@@ -67,14 +75,19 @@ __attribute__((target("pclmul,sse4.1"))) static inline __m128i fold(__m128i lane
 __attribute__((target("pclmul,sse4.1"))) static uint32_t update_fast(uint32_t reg, const uint8_t *b, size_t length) {
   const __m128i *p = (const __m128i *)b;
   __m128i a0 = _mm_xor_si128(_mm_loadu_si128(p), _mm_cvtsi32_si128((int)reg));
-  __m128i a1 = _mm_loadu_si128(p + 1), a2 = _mm_loadu_si128(p + 2), a3 = _mm_loadu_si128(p + 3);
-  for (p += 4, length -= 64; length >= 64; p += 4, length -= 64) {
-    a0 = fold(a0, fold_by_512, _mm_loadu_si128(p));
-    a1 = fold(a1, fold_by_512, _mm_loadu_si128(p + 1));
-    a2 = fold(a2, fold_by_512, _mm_loadu_si128(p + 2));
-    a3 = fold(a3, fold_by_512, _mm_loadu_si128(p + 3));
+  if (length < 128) {
+    p++;
+    length -= 16;
+  } else {
+    __m128i a1 = _mm_loadu_si128(p + 1), a2 = _mm_loadu_si128(p + 2), a3 = _mm_loadu_si128(p + 3);
+    for (p += 4, length -= 64; length >= 64; p += 4, length -= 64) {
+      a0 = fold(a0, fold_by_512, _mm_loadu_si128(p));
+      a1 = fold(a1, fold_by_512, _mm_loadu_si128(p + 1));
+      a2 = fold(a2, fold_by_512, _mm_loadu_si128(p + 2));
+      a3 = fold(a3, fold_by_512, _mm_loadu_si128(p + 3));
+    }
+    a0 = fold(fold(fold(a0, fold_by_128, a1), fold_by_128, a2), fold_by_128, a3);
   }
-  a0 = fold(fold(fold(a0, fold_by_128, a1), fold_by_128, a2), fold_by_128, a3);
   for (; length >= 16; p++, length -= 16) a0 = fold(a0, fold_by_128, _mm_loadu_si128(p));
   uint8_t rest[16];
   _mm_storeu_si128((__m128i *)rest, a0);
@@ -102,12 +115,12 @@ static int has_fast(void) { return 0; }
 uint32_t icrc_update(uint32_t reg, const uint8_t *bytes, size_t length) {
   static int fast = -1;
   if (fast < 0) fast = has_fast();
-  return fast && length >= 64 ? update_fast(reg, bytes, length) : icrc_update_plain(reg, bytes, length);
+  return fast && length >= 16 ? update_fast(reg, bytes, length) : icrc_update_plain(reg, bytes, length);
 }
 
 uint32_t icrc_of(int is_ipv6, const uint8_t *source, const uint8_t *destination, int source_port, int destination_port, unsigned identification,
                  const uint8_t *bytes, size_t length) {
-  uint8_t h[8 + 40 + 8 + 12];
+  uint8_t h[8 + 40 + 8 + 12 + SHORT];
   size_t udp_length = 8 + length + 4, at = 8;
   memset(h, 0xff, 8);
   if (is_ipv6) {
@@ -130,6 +143,8 @@ uint32_t icrc_of(int is_ipv6, const uint8_t *source, const uint8_t *destination,
   memcpy(h + at, udp, 8);
   memcpy(h + at + 8, bytes, 12);
   h[at + 8 + 4] = 0xff;
-  uint32_t reg = icrc_update(0xffffffffu, h, at + 20);
-  return ~icrc_update(reg, bytes + 12, length - 12);
+  size_t first = length - 12 <= SHORT ? length - 12 : 0;
+  memcpy(h + at + 20, bytes + 12, first);
+  uint32_t reg = icrc_update(0xffffffffu, h, at + 20 + first);
+  return first + 12 == length ? ~reg : ~icrc_update(reg, bytes + 12 + first, length - 12 - first);
 }

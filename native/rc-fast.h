@@ -25,7 +25,10 @@ enum {
 };
 
 /* What is counted, as numbers; MUST_RING: somebody sleeps on a completion queue that has got an entry. */
-enum { C_PACKETS_SENT, C_PACKETS_RECEIVED, C_BYTES_SENT, C_BYTES_RECEIVED, C_RETRANSMITTED, C_OPERATIONS, C_BYTES, C_MUST_RING, C_COUNT };
+enum {
+  C_PACKETS_SENT, C_PACKETS_RECEIVED, C_BYTES_SENT, C_BYTES_RECEIVED, C_RETRANSMITTED, C_OPERATIONS, C_BYTES,
+  C_SYSTEM_CALLS, C_SEND_ERRORS, C_TOO_LONG, C_MUST_RING, C_COUNT
+};
 
 /* Registered memory, by the upper 24 bits of the key. data is 0 where memory is not in one piece. */
 typedef struct fast_region {

@@ -33,13 +33,18 @@ export interface Addon {
   fastReceive(): void;
   /** 0 fast path, 1 index of a packet of the last batch; 4 becomes the index of the next one that it leaves alone. */
   fastContinue(): void;
-  /** 0 fast path, 1 queue pair, 2 packets at most, 3 packets in the batch; 4 becomes 0, 1 or -1, 5 the packets in the batch. */
+  /**
+   * 0 fast path, 1 queue pair, 2 packets at most, 3 packets in the batch, 5 whether the batch leaves then; 4 becomes 0, 1 or -1 (then it does not leave),
+   * 5 the packets in the batch.
+   */
   fastSend(): void;
-  /** 0 datagram, 1 slots, 2 descriptors, 3 count, as native/datagram.h draws them; 4 becomes how many were sent, 5 the errno of the next one, or 0. */
-  datagramSend(): void;
-  /** 0 datagram, 1 microseconds, or below 0 for no limit, 2 whether packets end it; 4 becomes 1 when one is there. Blocks the calling thread. */
+  /** 0 fast path, 1 packets in the batch: they leave. */
+  fastLeave(): void;
+  /** 0 datagram, 1 microseconds, or below 0 for no limit; 4 becomes 1 when one is there. Blocks the calling thread. */
   datagramWait(): void;
-  /** 0 datagram. Ends its wait, from any thread. */
+  /** 0 datagram, 1 address of a number, 2 and 3 microseconds: sleeps while the number changes every 2, until 3 at most, or until it is woken. 4 becomes 1 when the number stands still. */
+  datagramWatch(): void;
+  /** 0 datagram. Ends its wait or watch, from any thread. */
   datagramWake(): void;
 
   /** Vectors that do not overlap: 0 own, 1 other, 2 elements, 3 type, 4 operation, 5 divisor; own becomes own op other, as native/reduce.h says. */

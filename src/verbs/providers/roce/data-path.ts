@@ -45,11 +45,6 @@ const PARTITION = 0x7fff;
 /** ECN bits of a packet that has met congestion. */
 const CONGESTED = 3;
 
-const EAGAIN = 11;
-const EMSGSIZE = 90;
-/** How often a batch is offered to a socket that has no room before it counts as lost. */
-const OFFERS = 100;
-
 export abstract class DataPath {
   readonly data: EngineData;
   readonly counters = new RoceCounters();
@@ -78,8 +73,6 @@ export abstract class DataPath {
   private touchedCount = 0;
   private readonly packet = new Packet();
   private readonly txWords: Uint32Array;
-  private readonly txAddress: number;
-  private readonly txWordsAddress: number;
   private readonly isIpv4: boolean;
   /** Messages to ask for: few while few come, because room for many takes longer to prepare. */
   private rxRoom = 1;
@@ -105,8 +98,6 @@ export abstract class DataPath {
     this.rxWords = this.fast.rxWords;
     this.tx = this.fast.tx;
     this.txWords = this.fast.txWords;
-    this.txAddress = addon.addressOf(this.tx);
-    this.txWordsAddress = addon.addressOf(this.txWords);
     this.share = share;
     this.shownAddress = addon.addressOf(this.shown);
   }
@@ -126,7 +117,6 @@ export abstract class DataPath {
   /** Takes the packets that are there. Returns how many. */
   protected receive(): number {
     const first = this.fast.receive(this.rxRoom);
-    this.counters.systemCalls++;
     const count = this.fast.packets;
     this.rxRoom = count === 0 ? 1 : Math.min(MESSAGES, 2 * this.rxRoom);
     if (count > 0) this.carryOut(first);
@@ -306,7 +296,7 @@ export abstract class DataPath {
     this.readyCount = 0;
     for (let i = 0; i < count; i++) {
       const qp = turn[i];
-      if (this.serveTurn(qp)) this.ready[this.readyCount++] = qp;
+      if (this.serveTurn(qp, i === count - 1)) this.ready[this.readyCount++] = qp;
       else qp.isReady = false;
       this.setTimer(qp);
     }
@@ -315,12 +305,12 @@ export abstract class DataPath {
     return true;
   }
 
-  /** Lets a queue pair send. True when it may have more. */
-  private serveTurn(qp: EngineQueuePair): boolean {
+  /** Lets a queue pair send; after the last one the batch may leave. True when it may have more. */
+  private serveTurn(qp: EngineQueuePair, isLast: boolean): boolean {
     const { tx, fast } = this;
     if (qp.fast !== undefined && !qp.isTouched) {
       if (this.txCount === BATCH) this.flush();
-      const sent = fast.send(qp.fast, TURN, this.txCount);
+      const sent = fast.send(qp.fast, TURN, this.txCount, isLast);
       this.txCount = fast.batched;
       this.nowNs = fast.nowNs;
       if (sent !== Sent.unknown) return sent === Sent.some;
@@ -332,17 +322,18 @@ export abstract class DataPath {
       if (this.txCount === BATCH) this.flush();
       const length = qp.endpoint.next(tx, this.txCount * SLOT, this.nowNs);
       if (length === 0) return false;
-      this.address(qp.peer ?? this.paths.get(qp.endpoint.destination), length);
+      this.address(qp.peer ?? this.paths.get(qp.endpoint.destination), length, qp.isConnected);
     }
     return true;
   }
 
-  /** The packet in the present slot goes to `path`. */
-  protected address(path: Path, length: number): void {
+  /** The packet in the present slot goes to `path`; where there is a connection it may leave from any port. */
+  protected address(path: Path, length: number, isConnected = false): void {
     const { txWords } = this;
     const w = this.txCount * WORDS;
     txWords[w] = length;
     txWords[w + 1] = path.end.port;
+    txWords[w + 3] = isConnected ? 1 : 0;
     txWords[w + 4] = path.words[0];
     txWords[w + 5] = path.words[1];
     txWords[w + 6] = path.words[2];
@@ -354,26 +345,8 @@ export abstract class DataPath {
     return this.txCount === BATCH;
   }
 
-  /** Hands the batch to the kernel. What it does not take is lost, as on any network; the transport sends it again. */
   protected flush(): true {
-    const { command } = this.table;
-    const { counters } = this;
-    let done = 0;
-    for (let offers = 0; done < this.txCount; ) {
-      command[0] = this.data.datagram;
-      command[1] = this.txAddress + done * SLOT;
-      command[2] = this.txWordsAddress + done * WORDS * 4;
-      command[3] = this.txCount - done;
-      this.addon.datagramSend();
-      counters.systemCalls++;
-      done += command[4];
-      const errno = command[5];
-      if (errno === 0) continue;
-      if (errno === EAGAIN && ++offers < OFFERS) continue;
-      if (errno === EMSGSIZE) counters.tooLong++;
-      counters.sendErrors++;
-      done++;
-    }
+    this.fast.leave(this.txCount);
     this.txCount = 0;
     return true;
   }

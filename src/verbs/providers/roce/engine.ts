@@ -31,8 +31,11 @@ import { Share } from './status-page.js';
 
 /** Longest sleep, so that a thread that is to end by force notices it, microseconds. */
 const LONGEST_SLEEP_US = 500_000;
-/** How often the engine looks whether a program that has borrowed the data path still uses it, microseconds. */
-const LENT_LOOK_US = 250;
+/**
+ * How often the engine looks whether a program that has borrowed the data path still uses it, microseconds: one that stops has lost it after twice
+ * that. A look takes a few microseconds from the core that it happens on.
+ */
+const LENT_LOOK_US = 1000;
 
 export class Engine extends DataPath implements CmHost {
   private readonly commandPort: MessagePort;
@@ -47,6 +50,8 @@ export class Engine extends DataPath implements CmHost {
   private mayHavePackets = true;
   /** Queue pairs whose state the program works on; undefined when this thread does. */
   private lent: EngineQueuePair[] | undefined;
+  /** Where the board counts the program's turns. */
+  private readonly heartbeat: number;
 
   constructor(data: EngineData, addon: Addon, commandPort: MessagePort, noticePort: MessagePort) {
     super(data, addon, addon.command(), Share.engine);
@@ -55,6 +60,7 @@ export class Engine extends DataPath implements CmHost {
     this.table.onInvalidate = (key) => this.notice({ kind: 'invalidated', key });
     this.agent = new CmAgent(this, data.seed);
     this.spinNs = data.spinUs * 1000;
+    this.heartbeat = addon.addressOf(this.board.heartbeat);
   }
 
   /** Works until the device is closed. */
@@ -91,17 +97,28 @@ export class Engine extends DataPath implements CmHost {
 
   private sleep(): void {
     if (!this.board.fallAsleep()) return;
-    this.mayHavePackets = this.wait(Math.min(this.timers.nextTime, this.agent.deadline), LONGEST_SLEEP_US, true);
+    this.mayHavePackets = this.wait(Math.min(this.timers.nextTime, this.agent.deadline));
     this.board.awake();
   }
 
-  /** Sleeps until the time `due`, at most so long, or until it is woken. True when a packet is there. */
-  private wait(due: number, longestUs: number, forPackets: boolean): boolean {
+  /** Sleeps until the time `due` or until it is woken. True when a packet is there. */
+  private wait(due: number): boolean {
     const { command } = this.table;
     command[0] = this.data.datagram;
-    command[1] = Math.max(0, Math.min(longestUs, (due - now()) / 1000));
-    command[2] = forPackets ? 1 : 0;
+    command[1] = Math.max(0, Math.min(LONGEST_SLEEP_US, (due - now()) / 1000));
     this.addon.datagramWait();
+    this.counters.systemCalls++;
+    return command[4] !== 0;
+  }
+
+  /** Sleeps while the program has turns on the data path, until the time `due` at most, or until it is woken. True when the program has none. */
+  private watch(due: number): boolean {
+    const { command } = this.table;
+    command[0] = this.data.datagram;
+    command[1] = this.heartbeat;
+    command[2] = LENT_LOOK_US;
+    command[3] = Math.max(0, Math.min(LONGEST_SLEEP_US, (due - now()) / 1000));
+    this.addon.datagramWatch();
     this.counters.systemCalls++;
     return command[4] !== 0;
   }
@@ -127,13 +144,11 @@ export class Engine extends DataPath implements CmHost {
   /** The program runs the data path: looks now and then whether it still does, and returns when this thread has to. */
   private watchBorrower(lent: readonly EngineQueuePair[]): void {
     const { board } = this;
-    for (let seen = board.heartbeat; board.fallAsleepLent(); ) {
-      this.wait(this.agent.deadline, LENT_LOOK_US, false);
+    while (board.fallAsleepLent()) {
+      const isStill = this.watch(this.agent.deadline);
       board.awake();
-      const { heartbeat } = board;
-      const isNeeded = heartbeat === seen || this.agent.deadline <= now() || board.isStopped;
+      const isNeeded = isStill || this.agent.deadline <= now() || board.isStopped;
       if (isNeeded && board.takeBack()) break;
-      seen = heartbeat;
     }
     this.lent = undefined;
     this.timers = new EventQueue();

@@ -131,7 +131,7 @@ export class FastEndpoint implements TransportEndpoint {
   next(b: Uint8Array, at: number, now: number): number {
     if (this.mayBeFast()) {
       this.path.nowNs = now;
-      const sent = this.path.send(this.qp, 1, 0);
+      const sent = this.path.send(this.qp, 1, 0, false);
       if (sent !== Sent.unknown) {
         if (this.path.batched === 0) return 0;
         const length = this.path.txWords[0];

@@ -2,7 +2,7 @@
  * The data path's way into C: packets that are usual (native/rc-fast.h) go between the socket and the queue pairs without JavaScript.
  *
  *     receive ──> batch ──> carried out in C, in order ──> index of the first packet that is not usual ──> the machines of transport/ ──> continue
- *     send ──> packets of one queue pair into the batch, or -1: its machine knows
+ *     send ──> packets of one queue pair into the batch, or -1: its machine knows ──> leave ──> to the socket
  *
  * Both work on the same numbers in shared memory (transport/state-copy.ts), the queues and the rings. Here they are described to C: structs of
  * fields of 8 bytes, addresses and numbers.
@@ -20,7 +20,10 @@ const MESSAGE_BYTES = 65536;
 const PACKETS = 1024;
 
 /** As in native/rc-fast.h and native/fast-path.h. */
-const COUNTED = ['packetsSent', 'packetsReceived', 'bytesSent', 'bytesReceived', 'retransmitted', 'operations', 'bytes'] as const;
+const COUNTED = [
+  ...(['packetsSent', 'packetsReceived', 'bytesSent', 'bytesReceived', 'retransmitted', 'operations', 'bytes'] as const),
+  ...(['systemCalls', 'sendErrors', 'tooLong'] as const),
+];
 const MUST_RING = COUNTED.length;
 const NOW = MUST_RING + 1;
 const BATCH_PACKETS = NOW + 1;
@@ -62,6 +65,9 @@ export class FastPath {
   readonly tx = new Uint8Array(SLOT * BATCH);
   readonly txWords = new Uint32Array(WORDS * BATCH);
   private readonly addon: Addon;
+  /** Functions of the addon, which has so many that finding one takes time. */
+  private readonly fastReceive: () => void;
+  private readonly fastSend: () => void;
   private readonly command: Float64Array;
   private readonly datagram: number;
   private readonly numbers = new Float64Array(READY + PACKETS);
@@ -72,6 +78,8 @@ export class FastPath {
 
   constructor(addon: Addon, command: Float64Array, datagram: number) {
     this.addon = addon;
+    this.fastReceive = addon.fastReceive;
+    this.fastSend = addon.fastSend;
     this.command = command;
     this.datagram = datagram;
   }
@@ -101,7 +109,7 @@ export class FastPath {
     const { command } = this;
     command[0] = this.address;
     command[1] = messages;
-    this.addon.fastReceive();
+    this.fastReceive();
     return command[4];
   }
 
@@ -125,15 +133,27 @@ export class FastPath {
     return this.continue(0);
   }
 
-  /** Packets of a queue pair, `limit` at most, behind the `count` that are in the batch. Returns one of `Sent`; `batched` says how many there are now. */
-  send(qp: FastQueuePair, limit: number, count: number): number {
+  /**
+   * Packets of a queue pair, `limit` at most, behind the `count` that are in the batch. With `leaves` the batch goes to the socket then, unless its
+   * machine knows more. Returns one of `Sent`; `batched` says how many packets there are now.
+   */
+  send(qp: FastQueuePair, limit: number, count: number, leaves: boolean): number {
     const { command } = this;
     command[0] = this.address;
     command[1] = qp.address;
     command[2] = limit;
     command[3] = count;
-    this.addon.fastSend();
+    command[5] = leaves ? 1 : 0;
+    this.fastSend();
     return command[4];
+  }
+
+  /** Hands a batch to the kernel. What it does not take is lost, as on any network; the transport sends it again. */
+  leave(count: number): void {
+    const { command } = this;
+    command[0] = this.address;
+    command[1] = count;
+    this.addon.fastLeave();
   }
 
   /** Packets in the batch after `send`. */

@@ -56,7 +56,7 @@ export class InlineEngine extends DataPath {
     this.table.onInvalidate = (key) => this.notice({ kind: 'invalidated', key });
   }
 
-  /** Takes over from the engine, with views of its own on everything that the two share. */
+  /** Takes over from the engine, in a turn, with views of its own on everything that the two share. */
   borrow(objects: DeviceObjects, connected: readonly number[]): void {
     this.bySlot.length = 0;
     this.byNumber.clear();
@@ -73,9 +73,11 @@ export class InlineEngine extends DataPath {
       if (!slots.has(record.slot) || state === undefined) continue;
       qp.shareState(state);
       qp.makeEndpoint(attributes, peer && this.pathTo(peer));
+      this.touch(qp); // C is told what the state says
       qp.describe();
       this.markReady(qp);
     }
+    this.finish();
   }
 
   /** The program polls. */

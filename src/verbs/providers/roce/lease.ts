@@ -3,7 +3,7 @@
  *
  *              256 polls within 5 ms                      a command, an armed queue: given back
  *     ENGINE ─────────────────────────────> PROGRAM ──────────────────────────────────────────────> ENGINE
- *              the engine may refuse                     no poll for 250 us: the engine takes it back
+ *              the engine may refuse                     no poll for 1 to 2 ms: the engine takes it back
  *
  * A lease that did not last makes the next one dearer, so that a program that polls in bursts is not handed to and fro.
  */
@@ -103,7 +103,12 @@ export class Lease {
       return;
     }
     this.engine ??= new InlineEngine(this.data, this.device.door);
-    this.engine.borrow(objects, connected);
+    if (!this.board.enter()) return;
+    try {
+      this.engine.borrow(objects, connected);
+    } finally {
+      this.board.leave();
+    }
     this.isHeld = true;
     this.since = at;
   }

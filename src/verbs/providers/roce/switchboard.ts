@@ -183,8 +183,9 @@ export class Switchboard {
     return found !== Owner.turn;
   }
 
-  get heartbeat(): number {
-    return Atomics.load(this.words, HEARTBEAT);
+  /** The word that counts the program's turns. */
+  get heartbeat(): Int32Array {
+    return this.words.subarray(HEARTBEAT, HEARTBEAT + 1);
   }
 
   /** About to sleep while the data path is lent. False when it is lent no longer. */
