@@ -1,31 +1,12 @@
 /** The forms beside the algorithms: types and reductions, v-forms, shards, persistent calls, several in flight, groups. */
 
 import assert from 'node:assert/strict';
-import { type Communicator, type ElementType, type Reduction, startAll, type Vector } from '../../src/collectives/index.js';
+import { startAll, type Vector } from '../../src/collectives/index.js';
+import { groups, shardedMean, typesAndReductions, variableForms, wideAndHalf } from './rank-cases.js';
 import { all, type Case } from './stage.js';
 
 const SIZE = 3;
 const RANKS = Array.from({ length: SIZE }, (_, r) => r);
-
-const VECTORS: Readonly<Partial<Record<ElementType, (n: number) => Vector>>> = {
-  f32: (n) => new Float32Array(n),
-  f64: (n) => new Float64Array(n),
-  i8: (n) => new Int8Array(n),
-  i32: (n) => new Int32Array(n),
-  u8: (n) => new Uint8Array(n),
-};
-
-const FOLD: Readonly<Record<Reduction, (a: number, b: number) => number>> = {
-  sum: (a, b) => a + b,
-  avg: (a, b) => a + b,
-  prod: (a, b) => a * b,
-  min: (a, b) => Math.min(a, b),
-  max: (a, b) => Math.max(a, b),
-  band: (a, b) => a & b,
-  bor: (a, b) => a | b,
-};
-
-const value = (rank: number, i: number): number => 1 + ((rank + 3 * i) % 3);
 
 /** own[i] = the one of the greater magnitude. */
 function greater(own: Vector, other: Vector): void {
@@ -34,30 +15,9 @@ function greater(own: Vector, other: Vector): void {
 
 export const operationCases: Readonly<Record<string, Case>> = {
   async 'every type and reduction gives what arithmetic gives'(stage) {
-    const ranks = await stage.ranks(SIZE);
-    for (const [type, make] of Object.entries(VECTORS)) {
-      for (const op of Object.keys(FOLD) as Reduction[]) {
-        if (type.startsWith('f') && op.startsWith('b')) continue;
-        const n = 1001;
-        await all(ranks, async (rank) => {
-          const data = make(n) as Float64Array;
-          for (let i = 0; i < n; i++) data[i] = value(rank.rank, i);
-          await rank.allreduce(data, op);
-          for (let i = 0; i < n; i++) {
-            let wanted = RANKS.map((r) => value(r, i)).reduce(FOLD[op]);
-            if (op === 'avg') wanted = type.startsWith('f') ? wanted / SIZE : Math.trunc(wanted / SIZE);
-            assert.ok(Math.abs(data[i] - wanted) < 1e-6, `${type} ${op} [${i}]: ${data[i]}, not ${wanted}`);
-          }
-        });
-      }
-    }
-    await all(ranks, async (rank) => {
-      const wide = BigInt64Array.from([2n ** 40n + BigInt(rank.rank)]);
-      await rank.allreduce(wide, 'max');
-      assert.equal(wide[0], 2n ** 40n + BigInt(SIZE - 1));
-      const half = Uint16Array.from([0x3c00, 0x4000]); // 1 and 2
-      await rank.allreduce(half, 'avg', { type: 'f16' });
-      assert.deepEqual([...half], [0x3c00, 0x4000]);
+    await all(await stage.ranks(SIZE), async (rank) => {
+      await typesAndReductions(rank, 1001, (data, op) => rank.allreduce(data, op));
+      await wideAndHalf(rank);
     });
   },
 
@@ -79,45 +39,14 @@ export const operationCases: Readonly<Record<string, Case>> = {
   },
 
   async 'the v-forms take parts of different lengths'(stage) {
-    const counts = RANKS.map((r) => r + 1);
-    const total = counts.reduce((a, b) => a + b);
-    await all(await stage.ranks(SIZE), async (comm) => {
-      const { rank } = comm;
-      const whole = new Int32Array(total);
-      comm.part(whole, counts).fill(rank + 1);
-      await comm.allgather(whole, { counts });
-      assert.deepEqual(
-        [...whole],
-        RANKS.flatMap((r) => Array(r + 1).fill(r + 1)),
-      );
-      const gathered = rank === 0 ? new Int32Array(total) : undefined;
-      await comm.gather(new Int32Array(rank + 1).fill(rank), gathered, 0, { counts });
-      const part = new Int32Array(rank + 1);
-      await comm.scatter(gathered, part, 0, { counts });
-      assert.deepEqual([...part], Array(rank + 1).fill(rank));
-      const reduced = await comm.reduceScatter(new Int32Array(total).fill(1), 'sum', { counts });
-      assert.deepEqual([...reduced], Array(rank + 1).fill(SIZE));
-      const received = new Int32Array(SIZE * (rank + 1));
-      await comm.alltoall(Int32Array.from(RANKS.flatMap((d) => Array(d + 1).fill(10 * rank + d))), received, {
-        sendCounts: counts,
-        receiveCounts: RANKS.map(() => rank + 1),
-      });
-      assert.deepEqual(
-        [...received],
-        RANKS.flatMap((s) => Array(rank + 1).fill(10 * s + rank)),
-      );
-    });
+    await all(await stage.ranks(SIZE), variableForms);
   },
 
   async 'shards give the same bits among 1, 2 and 4 ranks'(stage) {
     const bits = new Set<string>();
-    const [n, shards] = [37, 8];
     for (const size of [1, 2, 4]) {
       await all(await stage.ranks(size), async (comm) => {
-        const mine = new Float32Array((n * shards) / size);
-        for (let i = 0; i < mine.length; i++) mine[i] = 1 / (1 + comm.rank * mine.length + i);
-        const output = new Float32Array(n);
-        await comm.allreduceShards(mine, output, shards, 'avg');
+        const output = await shardedMean(comm, 37, 8);
         bits.add(Buffer.from(output.buffer).toString('hex'));
       });
     }
@@ -167,20 +96,7 @@ export const operationCases: Readonly<Record<string, Case>> = {
   },
 
   async 'split makes groups, ordered by key'(stage) {
-    await all(await stage.ranks(SIZE), async (comm) => {
-      const group = (await comm.split(comm.rank % 2, -comm.rank)) as Communicator;
-      const members = RANKS.filter((r) => r % 2 === comm.rank % 2).reverse();
-      assert.deepEqual(group.members, members);
-      const sum = Int32Array.of(comm.rank);
-      await group.allreduce(sum);
-      assert.equal(
-        sum[0],
-        members.reduce((a, b) => a + b),
-      );
-      await comm.barrier();
-      group.close();
-      assert.equal(await comm.split(undefined), undefined);
-    });
+    await all(await stage.ranks(SIZE), groups);
   },
 
   async 'calls note when they began, met and ended'(stage) {

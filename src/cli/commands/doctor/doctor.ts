@@ -55,7 +55,7 @@ export const doctor = defineCommand({
     { line: 'verbena doctor --json', note: 'The same for a program: findings with area, what, level, found, advice and data.' },
     { line: 'verbena doctor --self-test ibverbs:rxe0', note: 'The live test on an RDMA device.' },
   ],
-  async run({ options, style, width }) {
+  async run({ options, style, width, signal }) {
     const files = new HostFiles();
     const findings = [
       ...machineFindings(files),
@@ -67,6 +67,7 @@ export const doctor = defineCommand({
       ...rdmaFindings(),
       ...(await selfTestFindings(options['self-test'])),
     ];
+    signal.throwIfAborted(); // the self-test failed by the interruption
     const healthy = findings.every((finding) => finding.level !== 'problem');
     return {
       document: { healthy, findings },
