@@ -23,7 +23,7 @@ export const activeMessages: Chapter = {
           await out.am(3, pattern(headerLength, 1), pattern(size, 2));
           const { header, data } = await arrived;
           assertBytes(header, pattern(headerLength, 1), 'the header');
-          assertBytes(data, pattern(size, 2), 'the payload');
+          assertBytes(data, pattern(size, 2), `the payload of ${size} bytes`);
         }
       }
       assert.equal(near.requests.live, 0);

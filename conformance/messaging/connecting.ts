@@ -26,6 +26,15 @@ export const connecting: Chapter = {
       listener.close();
     },
 
+    'a listener is reached by its target, too, which is for other hosts': async (stage) => {
+      const server = await stage.worker();
+      const client = await stage.worker();
+      const listener = await server.listen(freshName());
+      const out = client.connect(listener.targets[0]);
+      await Promise.all([out.ready(), listener.accept()]);
+      listener.close();
+    },
+
     'nothing is connected before the first use, and what is sent before waits in order': async (stage) => {
       const near = await stage.worker();
       const far = await stage.worker();

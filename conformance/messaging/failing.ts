@@ -87,7 +87,7 @@ export const failing: Chapter = {
     'a peer that connects and is closed at once leaves nothing behind': async (stage) => {
       const far = await stage.worker();
       for (let i = 0; i < 5; i++) {
-        const context = await stage.factory.open();
+        const context = await stage.factory.open(1);
         const near = await context.createWorker({ ...stage.factory.worker });
         await near.connect(far.address).ready();
         await context.close();

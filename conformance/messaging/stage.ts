@@ -9,8 +9,8 @@ import type { VerbsWorker } from '../../src/messaging/verbs-worker.js';
 export interface MessagingFactory {
   /** Shown in the test names. */
   readonly name: string;
-  /** Opens a context. Two calls give two that can reach each other, in one process. */
-  open(): Promise<Context>;
+  /** Opens the nth context of a case. They can reach each other, and are used from one process. */
+  open(nth: number): Promise<Context>;
   /** Options of every worker, under those of the case. */
   readonly worker?: WorkerOptions;
   /** Cases that this engine cannot pass, each with the reason; named 'chapter: sentence'. */
@@ -35,7 +35,7 @@ export class Stage {
   }
 
   async context(): Promise<Context> {
-    const context = await this.factory.open();
+    const context = await this.factory.open(this.#contexts.length);
     this.#contexts.push(context);
     return context;
   }
