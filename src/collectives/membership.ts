@@ -87,6 +87,8 @@ interface Admission {
   readonly name: string;
   readonly rank: number;
   readonly size: number;
+  /** How long the members wait for it, ms. */
+  readonly timeoutMs: number;
 }
 
 const newcomerKey = (key: string, place: number): string => `${key}/newcomer/${place}`;
@@ -118,7 +120,7 @@ export async function admit(
     places = await lineBefore(exchange, key);
   }
   for (let rank = first; rank < size; rank++) {
-    const admission: Admission = { name, rank, size };
+    const admission: Admission = { name, rank, size, timeoutMs };
     await exchange.compareAndSet(admittedKey(key, places[rank - first]), undefined, JSON.stringify(admission));
   }
   return true;
@@ -139,7 +141,10 @@ export async function standInLine(exchange: Exchange, key: string, timeoutMs: nu
     const admission = said === undefined ? null : parse<Admission | null>(said);
     if (admission !== null) return admission;
     if (late)
-      throw new CollectiveError('COLL_TIMEOUT', `the members of '${key}' let nobody in for ${timeoutMs} ms: they call grow()`);
+      throw new CollectiveError(
+        'COLL_TIMEOUT',
+        `the members of '${key}' let nobody in for ${Math.round(timeoutMs)} ms: they call grow()`,
+      );
     await pause();
   }
 }

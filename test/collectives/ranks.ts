@@ -29,6 +29,8 @@ export interface RanksOptions {
   readonly watchdogMs?: number;
   /** Environment of one rank beside this process's. */
   readonly env?: (rank: number) => Record<string, string | undefined>;
+  /** Words before the command of a rank, such as those that run it on another host. Default: none. */
+  readonly inside?: (rank: number) => readonly string[];
   /** Called for each line of each rank. */
   readonly heard?: (rank: number, line: Record<string, unknown>, ranks: readonly ChildProcess[]) => void;
 }
@@ -41,7 +43,8 @@ export async function runRanks(name: string | URL, size: number, options: RanksO
   const ranks = Array.from({ length: size }, (_, rank) => {
     const input: RankInput = { rank, size, directory };
     const env = { ...inherited, ...options.env?.(rank) };
-    return spawn(process.execPath, [file, JSON.stringify(input)], { stdio: ['ignore', 'pipe', 'pipe'], env });
+    const [command, ...words] = [...(options.inside?.(rank) ?? []), process.execPath, file, JSON.stringify(input)];
+    return spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'], env });
   });
   const watchdog = setTimeout(() => {
     for (const rank of ranks) rank.kill('SIGKILL');

@@ -19,6 +19,8 @@ export interface SurvivalOptions {
   readonly replace?: boolean;
   /** The provider of messages that ranks use, as between hosts. Default: none, shared memory. */
   readonly over?: string;
+  /** Words that run a rank on its host; a newcomer is run where the rank was that it replaces. Default: all are here. */
+  readonly inside?: (rank: number) => readonly string[];
   /** They are stopped instead, and go on when the others are through; those leave them out after this time, ms. Default: they are killed. */
   readonly stoppedMs?: number;
 }
@@ -45,7 +47,7 @@ export interface Survived {
 
 /** One round of `size` ranks. Those who are left must end with the parameters of a run without any loss: every gradient was applied once. */
 export async function survive(seed: number, size: number, options: SurvivalOptions): Promise<Survived> {
-  const { kills, replace = false, over = '', stoppedMs } = options;
+  const { kills, replace = false, over = '', inside, stoppedMs } = options;
   const environment = { ...ENVIRONMENT, VERBENA_OVER: over, ...(stoppedMs && { VERBENA_TIMEOUT_MS: String(stoppedMs) }) };
   const random = new Random(seed);
   const victims = Uint32Array.from({ length: size }, (_, i) => i);
@@ -61,12 +63,13 @@ export async function survive(seed: number, size: number, options: SurvivalOptio
     for (const [i, after] of moments.entries()) {
       setTimeout(() => {
         ranks[victims[i]].kill(stoppedMs === undefined ? 'SIGKILL' : 'SIGSTOP');
-        if (replace) newcomers.push(startNewcomer(line['directory'] as string, environment));
+        if (replace) newcomers.push(startNewcomer(line['directory'] as string, environment, inside?.(victims[i]) ?? []));
       }, after);
     }
   };
   const results = await runRanks(SCENARIO, size, {
     heard,
+    inside,
     env: () => ({ ...environment, VERBENA_AWAIT_NEWCOMER: replace ? '1' : '0' }),
     watchdogMs: 180_000,
   });
@@ -96,10 +99,12 @@ export async function survive(seed: number, size: number, options: SurvivalOptio
 function startNewcomer(
   directory: string,
   environment: Readonly<Record<string, string>>,
+  inside: readonly string[],
 ): { child: ChildProcess; said: Record<string, unknown>[] } {
   const { NODE_TEST_CONTEXT: _, ...inherited } = process.env;
   const argument = JSON.stringify({ rank: -1, size: 0, directory });
-  const child = spawn(process.execPath, [fileURLToPath(SCENARIO), argument], {
+  const [command, ...words] = [...inside, process.execPath, fileURLToPath(SCENARIO), argument];
+  const child = spawn(command, words, {
     env: { ...inherited, ...environment },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
