@@ -85,7 +85,7 @@ struct collective {
   int32_t sequence, passed, completed;
   int32_t phase;
   int32_t *posted, *taken; /* per peer and channel */
-  int spins;
+  int spins, yields; /* before a waiting thread sleeps */
   int staging_handle;
   uint8_t *staging;
   size_t staging_bytes;

@@ -77,7 +77,7 @@ int co_wait_turn(collective *c, patience *p) {
     relax();
     return 0;
   }
-  if (p->round < c->spins + 100) {
+  if (p->round < c->spins + c->yields) {
     sched_yield();
     return 0;
   }

@@ -18,6 +18,9 @@
 enum { MAGIC = 0x56434f4d };
 /* How often a submitted call looks for the others before it is handed to the thread: about as long as that, and being woken, would take. */
 enum { HAND_OVER = 400 };
+/* How often a waiting thread gives its core away before it sleeps. A caller that has a core of its own does so for some ms: a virtual machine that idles has to be scheduled
+ * again by its host, which takes longer than most waits. */
+enum { YIELDS = 100, CALLER_YIELDS = 10000 };
 
 static void execute(collective *c, collective_call *call) {
   patience p = {.deadline = call->timeout_ms > 0 ? now_ms() + call->timeout_ms : 0};
@@ -64,6 +67,7 @@ static void *serve(void *data) {
     }
     job j = c->queue[c->head++ % QUEUE];
     c->busy = 1;
+    c->yields = YIELDS;
     pthread_mutex_unlock(&c->mutex);
     execute_and_report(c, j.call);
     pthread_mutex_lock(&c->mutex);
@@ -133,6 +137,7 @@ void collective_run(collective *c, collective_call *call) {
   pthread_mutex_lock(&c->mutex);
   while (c->busy || c->head != c->tail) pthread_cond_wait(&c->changed, &c->mutex);
   c->busy = 1;
+  c->yields = c->spins > 1 ? CALLER_YIELDS : YIELDS;
   pthread_mutex_unlock(&c->mutex);
   execute_and_report(c, call);
   pthread_mutex_lock(&c->mutex);
