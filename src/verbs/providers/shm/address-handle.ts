@@ -23,8 +23,8 @@ export class ShmAddressHandle implements AddressHandle {
     if (typeof av?.gid !== 'string')
       throw new VerbsError('VERBS_INVALID', "an address handle needs the peer's gid: pass address().av");
     if (av.gid.toLowerCase().startsWith('ff')) return;
-    this.#peer = device.peer(av.gid);
-    device.retainPeer(this.#peer);
+    this.#peer = device.peers.of(av.gid);
+    device.peers.retain(this.#peer);
   }
 
   /** The queue pairs that a request to `qpNum` goes to. */
@@ -42,7 +42,7 @@ export class ShmAddressHandle implements AddressHandle {
     if (this.#closed) return;
     this.#closed = true;
     this.#targets.clear();
-    if (this.#peer) this.device.releasePeer(this.#peer);
+    if (this.#peer) this.device.peers.release(this.#peer);
   }
 
   [Symbol.dispose](): void {

@@ -7,7 +7,6 @@
  * ```
  */
 
-import { closeSync, fstatSync, openSync } from 'node:fs';
 import { basename } from 'node:path';
 import { type Door, openDoor } from '../../../native/door.js';
 import {
@@ -20,7 +19,7 @@ import {
 import type { Connection, ConnectOptions, Listener } from '../../connection.js';
 import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
-import type { MemoryKind, RemoteRegion } from '../../memory-region.js';
+import type { RemoteRegion } from '../../memory-region.js';
 import { COMPLETION_OPCODES } from '../../opcode.js';
 import type { ProtectionDomain } from '../../protection-domain.js';
 import type { QpAddress, QueuePair } from '../../queue-pair.js';
@@ -28,8 +27,9 @@ import { statusMeaning, statusName } from '../../status.js';
 import { systemError } from '../../system-error.js';
 import { CauseLog } from '../cause-log.js';
 import { EventQueue } from '../event-queue.js';
-import { checkAllocation, openRange } from '../mapped-memory.js';
 import { Arena, type Block } from './arena.js';
+import { Buffers, type Home } from './buffers.js';
+import { MTU } from './checked-request.js';
 import { ShmCompletionQueue } from './completion-queue.js';
 import { ShmCompletionThread } from './completion-thread.js';
 import { connectTo, listenOn } from './connection.js';
@@ -40,7 +40,6 @@ import {
   C_ERRORS,
   C_OPERATIONS,
   C_SYSTEM_CALLS,
-  CONTROL_BYTES,
   CQ_DEPTH,
   CQ_MAX,
   H_ACKNOWLEDGED,
@@ -51,23 +50,20 @@ import {
   H_RETIRED_F64,
   H_SEGMENT_BYTES_F64,
   H_STATE,
-  IN_ANNOUNCE,
   KIND_MAPPED,
   QP_MAX,
   QP_REMOTE_FAULT,
   REGION_MAX,
   STATE_LIVE,
-  WATCH_MAX,
-  WATCH_WORDS,
 } from './layout.js';
 import type { ShmMemoryRegion } from './memory-region.js';
 import { Mover } from './mover.js';
 import { Multicast } from './multicast.js';
-import { openPeer, Peer } from './peer.js';
+import type { Peer } from './peer.js';
+import { Peers } from './peers.js';
 import { ShmProtectionDomain } from './protection-domain.js';
-import { MTU, type ShmQueuePair } from './queue-pair.js';
+import type { ShmQueuePair } from './queue-pair.js';
 import type { ReceiveRing } from './receive-ring.js';
-import { Segment } from './segment.js';
 import type { SendRequest } from './send-request.js';
 import type { ShmSharedReceiveQueue } from './shared-receive-queue.js';
 import type { Target } from './target.js';
@@ -95,17 +91,7 @@ const CAPABILITIES: Capabilities = {
 };
 
 const KNOWN_OPTIONS = ['name', 'transferThreshold', 'segmentDirectory'];
-/** Mappings kept for peers that nobody uses right now. */
-const IDLE_PEERS = 16;
 const SCRATCH_BYTES = MTU + 64;
-
-/** Where a buffer of this device lies. */
-interface Home {
-  readonly kind: MemoryKind;
-  readonly segment: Segment;
-  readonly segmentIndex: number;
-  readonly offset: number;
-}
 
 /** A ring of a closed queue that a sender may still be writing into. */
 interface Limbo {
@@ -126,11 +112,11 @@ export class ShmDevice implements Device {
   readonly arena: Arena;
   readonly mover: Mover;
   readonly multicast: Multicast;
+  readonly peers: Peers;
   readonly transferThreshold: number;
   readonly regionPool = new IndexPool(REGION_MAX, 'memory regions');
   readonly qpPool = new IndexPool(QP_MAX, 'queue pairs', 2); // 0 and 1 are the management queue pairs of a port
   readonly cqPool = new IndexPool(CQ_MAX, 'completion queues');
-  readonly #watchPool = new IndexPool(WATCH_MAX, 'watched peers');
   readonly regions = new Map<number, ShmMemoryRegion>();
   readonly queuePairs = new Map<number, ShmQueuePair>();
   readonly completionQueues = new Set<ShmCompletionQueue>();
@@ -144,20 +130,12 @@ export class ShmDevice implements Device {
   /** Not 0 while something waits to be carried forward: pending requests, transfers, rings in limbo. */
   busy = 0;
   readonly #bell: number;
-  readonly #farewell: number;
-  #watch = 0;
-  readonly #self: Peer;
-  readonly #peers = new Map<string, Peer>();
-  /** Peers without users, the one longest without first. */
-  readonly #idle = new Set<Peer>();
   readonly #unsettled = new Set<ShmQueuePair>();
   readonly #limbo: Limbo[] = [];
   readonly #transfers: Transfers;
   readonly #events = new EventQueue();
-  readonly #homes = new WeakMap<ArrayBuffer, Home & { block?: Block }>();
-  readonly #collected: FinalizationRegistry<Block>;
+  readonly #buffers: Buffers;
   readonly #threads = new Set<ShmCompletionThread>();
-  readonly #files: Segment[] = [];
   readonly #pds = new Set<ShmProtectionDomain>();
   readonly #scratch: Block;
   readonly #connections = new Set<{ close(): void }>();
@@ -187,18 +165,12 @@ export class ShmDevice implements Device {
     this.#bell = bell[0];
     this.bellFd = bell[1];
     this.i32[H_BELL] = this.bellFd;
-    this.#farewell = this.door.addon.farewellOpen(this.addressOfWord(H_STATE));
     this.arena = new Arena(this.door, this.control, options.segmentDirectory);
     this.mover = new Mover(this.door);
     this.multicast = new Multicast(this);
     this.#transfers = new Transfers(this);
-    this.#collected = new FinalizationRegistry((block) => {
-      if (!this.#closed) this.arena.give(block);
-    });
-    this.#self = new Peer(this.door, this.gid, this.control.id, this.control.segment, this.bellFd, (index) =>
-      this.control.segments.get(index),
-    );
-    this.#self.enlist(this.control.id, this.control.startTime);
+    this.peers = new Peers(this);
+    this.#buffers = new Buffers(this);
     this.#scratch = this.arena.take(SCRATCH_BYTES);
   }
 
@@ -285,48 +257,21 @@ export class ShmDevice implements Device {
 
   alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
     this.check();
-    checkAllocation(byteLength);
-    const block = this.arena.take(byteLength, options);
-    const buffer = this.door.addon.view(block.segment.mapping, block.offset, byteLength);
-    this.#homes.set(buffer, {
-      kind: 'arena',
-      segment: block.segment,
-      segmentIndex: block.segmentIndex,
-      offset: block.offset,
-      block,
-    });
-    this.#collected.register(buffer, block, buffer);
-    return buffer;
+    return this.#buffers.alloc(byteLength, options);
   }
 
   free(memory: ArrayBuffer): void {
-    if (this.#closed) return; // it went with the device
-    const home = this.#homes.get(memory);
-    if (!home?.block) throw new VerbsError('VERBS_INVALID', 'this is not memory of device.alloc, or it was freed already');
-    for (const region of this.regions.values()) {
-      if (region.bytes.buffer === memory)
-        throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister the region first');
-    }
-    this.#homes.delete(memory);
-    this.#collected.unregister(memory);
-    this.arena.give(home.block);
+    if (!this.#closed) this.#buffers.free(memory); // else it went with the device
   }
 
   mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
     this.check();
-    const { fd, offset, length, writable } = openRange(path, options);
-    // Peers map the file from its start, so the segment does too.
-    const segment = new Segment(this.door, fd, 0, offset + length, writable, true);
-    this.#files.push(segment);
-    const segmentIndex = this.control.addSegment(segment);
-    const buffer = this.door.addon.view(segment.mapping, offset, length);
-    this.#homes.set(buffer, { kind: 'file', segment, segmentIndex, offset });
-    return buffer;
+    return this.#buffers.mapFile(path, options);
   }
 
   /** Where a buffer lies in this device's segments, or undefined for memory of the process. */
   locate(buffer: ArrayBuffer): Home | undefined {
-    return this.#homes.get(buffer);
+    return this.#buffers.locate(buffer);
   }
 
   /** Address of a block that holds these bytes until the next call. */
@@ -336,7 +281,7 @@ export class ShmDevice implements Device {
   }
 
   directAccess(address: QpAddress, remote: RemoteRegion): Uint8Array {
-    const peer = this.peer(address.av.gid);
+    const peer = this.peers.of(address.av.gid);
     const ref = peer.resolve(remote.rkey);
     const offset = ref ? remote.addr - ref.address : 0;
     if (!ref || offset < 0 || offset + remote.length > ref.length) {
@@ -351,87 +296,11 @@ export class ShmDevice implements Device {
         'only arena and file memory can be mapped: the peer must use device.alloc or device.mapFile',
       );
     }
-    this.retainPeer(peer); // until the device closes
+    this.peers.retain(peer); // until the device closes
     return ref.u8.subarray(ref.offset + offset, ref.offset + offset + remote.length);
   }
 
   // ---- peers ----
-
-  /** The context behind a GID, mapped and watched. */
-  peer(gid: string): Peer {
-    this.check();
-    if (gid === this.gid) return this.#self;
-    const known = this.#peers.get(gid);
-    if (known && !known.dead) return known;
-    return this.#adopt(openPeer(this.door, gid));
-  }
-
-  /** The same by process and descriptor, for contexts found by searching. */
-  peerOf(pid: number, fd: number, gidOf: (i32: Int32Array) => string): Peer {
-    const own = this.control.id;
-    if (pid === own.pid && fd === own.fd) return this.#self;
-    for (const peer of this.#peers.values()) if (peer.pid === pid && peer.id.fd === fd && !peer.dead) return peer;
-    const handle = openSync(`/proc/${pid}/fd/${fd}`, 'r+');
-    try {
-      if (fstatSync(handle).size < CONTROL_BYTES) throw new VerbsError('VERBS_PEER_LOST', `process ${pid} is gone`);
-      const probe = new Segment(this.door, handle, 0, CONTROL_BYTES, true, false);
-      const gid = gidOf(probe.i32);
-      probe.close(this.door);
-      return this.peer(gid);
-    } finally {
-      closeSync(handle);
-    }
-  }
-
-  #adopt(peer: Peer): Peer {
-    this.#peers.set(peer.gid, peer);
-    peer.enlist(this.control.id, this.control.startTime);
-    const announcements = peer.control.address + (peer.slot + IN_ANNOUNCE) * 4;
-    this.door.addon.farewellAdd(this.#farewell, peer.control.address + H_ATTENTION * 4, peer.bell, announcements);
-    if (!peer.sameProcess) {
-      if (this.#watch === 0) {
-        this.#watch = this.door.addon.watchStart(this.addressOfWord(H_ATTENTION), this.bellFd);
-        if (this.#watch < 0) throw systemError(this.#watch, 'cannot start the thread that watches peers');
-      }
-      const index = this.#watchPool.take();
-      peer.watchWord = WATCH_WORDS + index;
-      Atomics.store(this.i32, peer.watchWord, 0);
-      peer.watchHandle = this.door.addon.watchAdd(this.#watch, peer.pid, peer.startTime, this.addressOfWord(peer.watchWord));
-    }
-    return peer;
-  }
-
-  /** Somebody uses the peer. */
-  retainPeer(peer: Peer): void {
-    peer.users++;
-    this.#idle.delete(peer);
-  }
-
-  /** The last user leaves: the mapping stays for a while, since who connected once often connects again. */
-  releasePeer(peer: Peer): void {
-    peer.users--;
-    if (peer.users > 0 || peer === this.#self) return;
-    if (!peer.dead) {
-      this.#idle.add(peer);
-      if (this.#idle.size <= IDLE_PEERS) return;
-    }
-    this.#drop(peer.dead ? peer : ([...this.#idle][0] as Peer));
-  }
-
-  #drop(peer: Peer): void {
-    this.#idle.delete(peer);
-    if (this.#peers.get(peer.gid) === peer) this.#peers.delete(peer.gid);
-    this.#unwatch(peer);
-    this.door.addon.farewellRemove(this.#farewell, peer.control.address + H_ATTENTION * 4);
-    peer.close();
-  }
-
-  #unwatch(peer: Peer): void {
-    if (peer.watchWord < 0) return;
-    this.door.addon.watchRemove(this.#watch, peer.watchHandle);
-    this.#watchPool.give(peer.watchWord - WATCH_WORDS);
-    peer.watchWord = -1;
-  }
 
   /** Tells a peer's queue pair that a request of ours broke a rule. */
   blame(target: Target, fault: number): void {
@@ -482,12 +351,12 @@ export class ShmDevice implements Device {
     if (ring.shared) {
       if (ring.seal()) this.#limbo.push({ ring, peer: undefined, attention: 0 });
       else this.arena.give(ring.block);
-    } else if (peer && peer !== this.#self && !peer.dead) {
+    } else if (peer && peer !== this.peers.self && !peer.dead) {
       // The peer has looked at its attention word after this, or it is dead: then it is not in the middle of a send.
       const attention = (Atomics.add(peer.i32, H_ATTENTION, 1) + 1) | 0;
       this.door.command[0] = peer.bell;
       this.door.addon.ring(); // it may be asleep
-      this.retainPeer(peer);
+      this.peers.retain(peer);
       this.#limbo.push({ ring, peer, attention });
     } else {
       this.arena.give(ring.block);
@@ -506,7 +375,7 @@ export class ShmDevice implements Device {
       if (!free) continue;
       this.#limbo.splice(i, 1);
       this.arena.give(ring.block);
-      if (peer) this.releasePeer(peer);
+      if (peer) this.peers.release(peer);
     }
   }
 
@@ -531,30 +400,10 @@ export class ShmDevice implements Device {
   }
 
   #attend(): void {
-    for (const peer of this.#peers.values()) this.#lookAt(peer);
+    this.peers.attend();
     for (const qp of this.queuePairs.values()) qp.blamed();
     for (const cq of this.completionQueues) cq.checkOverrun();
     for (const srq of this.srqs) srq.check();
-  }
-
-  #lookAt(peer: Peer): void {
-    if (peer.dead) return;
-    const word = peer.watchWord >= 0 ? Atomics.load(this.i32, peer.watchWord) : 0;
-    if (word === 2 || Atomics.load(peer.i32, H_STATE) !== STATE_LIVE) {
-      peer.dead = true;
-      if (peer.users === 0) {
-        this.#drop(peer);
-        return;
-      }
-      this.raise({ type: 'PEER_LOST', peer: peer.name, words: `${peer.name} ended` });
-      for (const qp of this.queuePairs.values()) if (qp.peer === peer) qp.peerLost();
-    } else if ((word === 1) !== peer.stopped) {
-      peer.stopped = word === 1;
-      const words = peer.stopped
-        ? `${peer.name} is stopped (SIGSTOP): one-sided requests still work, receives there will not be posted until it goes on`
-        : `${peer.name} goes on`;
-      this.raise({ type: peer.stopped ? 'PEER_STOPPED' : 'PEER_RESUMED', peer: peer.name, words });
-    }
   }
 
   failQueuePairsOf(cq: ShmCompletionQueue): void {
@@ -670,14 +519,11 @@ export class ShmDevice implements Device {
     this.#closed = true;
     this.#events.close();
     this.#transfers.close();
-    const { addon } = this.door;
-    addon.stop(this.#farewell);
-    if (this.#watch !== 0) addon.stop(this.#watch);
-    addon.bellClose(this.#bell);
-    for (const peer of this.#peers.values()) peer.close();
-    this.#peers.clear();
+    this.peers.stop();
+    this.door.addon.bellClose(this.#bell);
+    this.peers.close();
+    this.#buffers.close();
     this.arena.close();
-    for (const file of this.#files) file.close(this.door);
     this.control.close(this.door);
   }
 

@@ -134,14 +134,16 @@ export class Multicast {
     for (const { pid, fd } of findContexts()) {
       let peer: Peer;
       try {
-        peer = device.peerOf(pid, fd, (i32) => formatGid({ pid: i32[H_PID], fd, idLo: i32[H_ID_LO], idHi: i32[H_ID_HI] }));
+        peer = device.peers.ofProcess(pid, fd, (i32) =>
+          formatGid({ pid: i32[H_PID], fd, idLo: i32[H_ID_LO], idHi: i32[H_ID_HI] }),
+        );
       } catch {
         continue; // ended meanwhile, or of another version
       }
       if (Atomics.load(peer.i32, H_STATE) !== STATE_LIVE) continue;
       if (!this.#held.has(peer)) {
         this.#held.add(peer);
-        device.retainPeer(peer);
+        device.peers.retain(peer);
       }
       visit(peer);
     }

@@ -9,8 +9,9 @@ import { TSO } from '../../../native/ordering.js';
 import { ACCESS_LOCAL_WRITE, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE } from '../../access.js';
 import { VerbsError } from '../../errors.js';
 import { OPCODES, WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../opcode.js';
-import { type PreparedRecv, type PreparedSend, type PrepareSpec, rejectRequest, sendFault } from '../../work-request.js';
+import { type PreparedSend, type PrepareSpec, rejectRequest, sendFault } from '../../work-request.js';
 import { ShmAddressHandle } from './address-handle.js';
+import { checkDatagram } from './checked-request.js';
 import type { ShmCompletionQueue } from './completion-queue.js';
 import {
   C_BYTES,
@@ -33,7 +34,6 @@ import {
 import { ShmMemoryRegion } from './memory-region.js';
 import type { RemoteRef } from './peer.js';
 import type { ShmQueuePair } from './queue-pair.js';
-import type { ReceiveRing } from './receive-ring.js';
 import { SendRequest } from './send-request.js';
 import type { Target } from './target.js';
 
@@ -451,17 +451,7 @@ export class ShmPreparedSend implements PreparedSend {
     this.#ref = undefined;
     this.#route = undefined;
     const request = new SendRequest();
-    if (qp.closed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex: 0 });
-    const state = qp.state;
-    if (state === 'RESET' || state === 'INIT' || state === 'RTR') {
-      throw new VerbsError(
-        'VERBS_ILLEGAL',
-        `sends can be posted in RTS, SQD, SQE and ERR: the queue pair is in ${state}; connect it first`,
-        {
-          badIndex: 0,
-        },
-      );
-    }
+    qp.checkSend(0);
     qp.checkRoom(0);
     if (this.#opcode >= CMP_AND_SWP && (length !== 8 || (this.#remoteAddr + remoteOffset) % 8 !== 0)) {
       rejectRequest(`an atomic works on 8 aligned bytes: got ${length} at remote offset ${remoteOffset}`, 0);
@@ -485,10 +475,7 @@ export class ShmPreparedSend implements PreparedSend {
     request.targets = this.#targets;
     request.key = this.#key | 0;
     if (this.#inline) request.snapshot = this.#local.bytes.slice(offset, offset + length);
-    if (qp.type === 'UD' && length > 4096) {
-      request.fault = 1;
-      request.faultWords = `${length} bytes do not fit into one datagram of 4096`;
-    }
+    if (qp.type === 'UD') checkDatagram(request);
     request.signaled = --this.#countdown === 0;
     if (request.signaled) this.#countdown = this.#every;
     qp.submit(request);
@@ -502,41 +489,5 @@ export class ShmPreparedSend implements PreparedSend {
         badIndex: 0,
       },
     );
-  }
-}
-
-export class ShmPreparedRecv implements PreparedRecv {
-  readonly #qp: ShmQueuePair | undefined;
-  readonly #ring: ReceiveRing;
-  readonly #region: ShmMemoryRegion;
-
-  /** @param qp undefined for a shared receive queue. */
-  constructor(qp: ShmQueuePair | undefined, ring: ReceiveRing, region: ShmMemoryRegion) {
-    if (!(region instanceof ShmMemoryRegion) || !(region.access & ACCESS_LOCAL_WRITE)) {
-      throw new VerbsError('VERBS_INVALID', 'receives need a region of this device that allows local write');
-    }
-    qp?.checkReceives(0);
-    this.#qp = qp;
-    this.#ring = ring;
-    this.#region = region;
-  }
-
-  post(offset: number, length: number, id: number): void {
-    const region = this.#region;
-    if (!(offset >= 0 && length >= 0 && offset + length <= region.length)) {
-      throw new VerbsError(
-        'VERBS_INVALID',
-        `bytes ${offset} to ${offset + length} are outside the region of ${region.length} bytes`,
-        {
-          badIndex: 0,
-        },
-      );
-    }
-    const qp = this.#qp;
-    if (!region.live || (qp !== undefined && (qp.closed || qp.state === 'RESET'))) {
-      if (!region.live) throw new VerbsError('VERBS_INVALID', 'the region is deregistered', { badIndex: 0 });
-      qp?.checkRecv(0);
-    }
-    this.#ring.postOne(region, offset, length, id);
   }
 }

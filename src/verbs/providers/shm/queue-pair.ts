@@ -11,7 +11,6 @@
  * ```
  */
 
-import { ACCESS_LOCAL_WRITE } from '../../access.js';
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
 import { OPCODES, QP_TYPES, WC_RECV } from '../../opcode.js';
@@ -28,7 +27,7 @@ import {
   type SendWorkRequest,
   sendFault,
 } from '../../work-request.js';
-import { ShmAddressHandle } from './address-handle.js';
+import { checkedRequest, MTU } from './checked-request.js';
 import type { ShmCompletionQueue } from './completion-queue.js';
 import { parseGid } from './control.js';
 import type { ShmDevice } from './device.js';
@@ -60,22 +59,18 @@ import {
   QP_WORDS,
   QPS,
 } from './layout.js';
-import type { ShmMemoryRegion, Span } from './memory-region.js';
+import type { ShmMemoryRegion } from './memory-region.js';
 import type { Peer } from './peer.js';
-import { ShmPreparedRecv, ShmPreparedSend } from './prepared.js';
+import { ShmPreparedSend } from './prepared.js';
+import { ShmPreparedRecv } from './prepared-recv.js';
 import type { ShmProtectionDomain } from './protection-domain.js';
 import { ReceiveRing } from './receive-ring.js';
-import { SendRequest } from './send-request.js';
+import type { SendRequest } from './send-request.js';
 import type { ShmSharedReceiveQueue } from './shared-receive-queue.js';
 import { Target } from './target.js';
 
 const SEND_WITH_IMM = OPCODES.indexOf('SEND_WITH_IMM');
 const WRITE_WITH_IMM = OPCODES.indexOf('RDMA_WRITE_WITH_IMM');
-const READ = OPCODES.indexOf('RDMA_READ');
-const FETCH_AND_ADD = OPCODES.indexOf('ATOMIC_FETCH_AND_ADD');
-
-/** Longest UD message. */
-export const MTU = 4096;
 
 export class ShmQueuePair extends QueuePair {
   readonly device: ShmDevice;
@@ -195,9 +190,9 @@ export class ShmQueuePair extends QueuePair {
     if (attributes.maxDestRdAtomic !== undefined) i32[at + QP_READ_RESOURCES] = attributes.maxDestRdAtomic;
     if (to === 'RTR' && attributes.av && attributes.destQpNum !== undefined) {
       const id = parseGid(attributes.av.gid);
-      const peer = this.device.peer(attributes.av.gid);
+      const peer = this.device.peers.of(attributes.av.gid);
       this.peer = peer;
-      this.device.retainPeer(peer);
+      this.device.peers.retain(peer);
       this.target = new Target(peer, attributes.destQpNum);
       i32[at + QP_DEST] = attributes.destQpNum;
       i32[at + QP_DEST_ID_LO] = id.idLo;
@@ -239,7 +234,7 @@ export class ShmQueuePair extends QueuePair {
 
   /** Lets go of the peer. */
   #leave(): void {
-    if (this.peer && (this.type === 'RC' || this.type === 'UC')) this.device.releasePeer(this.peer);
+    if (this.peer && (this.type === 'RC' || this.type === 'UC')) this.device.peers.release(this.peer);
     this.peer = undefined;
     this.target = undefined;
   }
@@ -250,15 +245,16 @@ export class ShmQueuePair extends QueuePair {
     const chain = Array.isArray(wr) ? (wr as readonly SendWorkRequest[]) : [wr as SendWorkRequest];
     for (let i = 0; i < chain.length; i++) {
       const one = chain[i];
-      this.#checkState(i);
+      this.checkSend(i);
       const fault = sendFault(this.type, one, this);
       if (fault) rejectRequest(fault, i);
       this.checkRoom(i);
-      this.submit(this.#request(one));
+      this.submit(checkedRequest(this, one));
     }
   }
 
-  #checkState(badIndex: number): void {
+  /** Throws when sends cannot be posted in this state. */
+  checkSend(badIndex: number): void {
     if (this.closed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex });
     const state = this.state;
     if (this.type === 'DCT') throw new VerbsError('VERBS_ILLEGAL', 'a DCT only receives: post sends on a DCI', { badIndex });
@@ -282,68 +278,6 @@ export class ShmQueuePair extends QueuePair {
         { badIndex },
       );
     }
-  }
-
-  #request(wr: SendWorkRequest): SendRequest {
-    const request = new SendRequest();
-    request.opcode = OPCODES.indexOf(wr.opcode);
-    request.id = wr.id ?? 0;
-    request.signaled = this.sqSigAll || (wr.signaled ?? true);
-    request.solicited = wr.solicited ?? false;
-    request.imm = (wr.imm ?? 0) | 0;
-    request.remoteAddr = wr.remoteAddr ?? 0;
-    request.rkey = wr.rkey ?? 0;
-    const operand = request.opcode === FETCH_AND_ADD ? wr.add : wr.compare;
-    if (operand !== undefined) [request.addLo, request.addHi] = halves(operand);
-    if (wr.swap !== undefined) [request.swapLo, request.swapHi] = halves(wr.swap);
-    if (wr.inlineData) {
-      request.snapshot = wr.inlineData.slice();
-      request.length = wr.inlineData.length;
-    } else {
-      this.#gather(request, wr);
-      if (wr.inline && request.fault === 0) request.snapshot = request.bytes();
-    }
-    this.#address(request, wr.ah, wr.remoteQpn, wr.remoteQkey, wr.dcKey);
-    return request;
-  }
-
-  /** Finds the regions of the list. A wrong one is a completion with LOC_PROT_ERR, as on a NIC. */
-  #gather(request: SendRequest, wr: SendWorkRequest): void {
-    const pieces: Span[] = [];
-    const fault = (words: string) => {
-      request.fault = STATUS.LOC_PROT_ERR;
-      request.faultWords = words;
-    };
-    for (const sge of wr.sgl ?? []) {
-      request.length += sge.length;
-      const region = this.device.findRegion(sge.lkey);
-      if (!region) {
-        fault(`lkey ${sge.lkey} names no registered region`);
-        continue;
-      }
-      const offset = sge.addr - region.addr;
-      if (region.pd !== this.pd) fault(`lkey ${sge.lkey} belongs to another protection domain`);
-      else if (offset < 0 || offset + sge.length > region.length) {
-        fault(`bytes ${offset} to ${offset + sge.length} are outside the region of ${region.length} bytes`);
-      } else if (request.opcode >= READ && !(region.access & ACCESS_LOCAL_WRITE)) {
-        fault(`${wr.opcode} writes its result here, but the region does not allow local write`);
-      }
-      if (request.fault === 0) pieces.push(...region.spans(offset, sge.length));
-    }
-    request.pieces = pieces;
-    if (this.type === 'UD' && request.length > MTU) {
-      request.fault = STATUS.LOC_LEN_ERR;
-      request.faultWords = `${request.length} bytes do not fit into one datagram of ${MTU}`;
-    }
-  }
-
-  #address(request: SendRequest, ah: unknown, qpn = 0, qkey = 0, dcKey = 0): void {
-    if (this.type !== 'UD' && this.type !== 'DCI') return;
-    if (!(ah instanceof ShmAddressHandle) || ah.device !== this.device) {
-      throw new VerbsError('VERBS_INVALID', 'ah must be an address handle of this device: pd.createAh(address.av)');
-    }
-    request.targets = ah.targets(qpn);
-    request.key = (this.type === 'UD' ? qkey : dcKey) | 0;
   }
 
   /** Takes a checked request into the send queue. */
@@ -624,7 +558,3 @@ export class ShmQueuePair extends QueuePair {
 }
 
 /** Low and high 32 bits. */
-function halves(value: bigint): [lo: number, hi: number] {
-  const bits = BigInt.asUintN(64, value);
-  return [Number(bits & 0xffffffffn) | 0, Number(bits >> 32n) | 0];
-}

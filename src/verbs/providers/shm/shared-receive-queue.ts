@@ -8,7 +8,7 @@ import { checkedSrqInit, type SrqInit } from '../../protection-domain.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
 import type { PreparedRecv, RecvWorkRequest } from '../../work-request.js';
 import type { ShmMemoryRegion } from './memory-region.js';
-import { ShmPreparedRecv } from './prepared.js';
+import { ShmPreparedRecv } from './prepared-recv.js';
 import type { ShmProtectionDomain } from './protection-domain.js';
 import { ReceiveRing } from './receive-ring.js';
 
