@@ -38,8 +38,13 @@ const FABRICS = {
     oneSided: 'by a thread of the target',
     needs: 'UDP between the hosts',
     suites: /: (verbs on )?roce/,
-    files: ['test/roce/conformance.test.js', 'test/roce/namespaces.test.js', 'test/messaging/conformance-network.test.js'],
-    where: '`npm test`: loopback, namespaces with loss; `npm run test:interop`: against the kernel',
+    files: [
+      'test/roce/conformance.test.js',
+      'test/roce/namespaces.test.js',
+      'test/messaging/conformance-network.test.js',
+      'test/interop/messaging-hosts.test.js',
+    ],
+    where: '`npm test`: loopback, namespaces with loss; `npm run test:interop`: between two namespaces, against the kernel',
   },
   ibverbs: {
     title: '`ibverbs` on rdma_rxe',
@@ -56,8 +61,8 @@ const FABRICS = {
     oneSided: 'where its transport does; else the target must make progress',
     needs: 'libucx-dev',
     suites: /: ucx/,
-    files: ['test/interop/messaging-ucx.test.js'],
-    where: '`npm run test:interop`: shared memory, TCP. Not run on hardware',
+    files: ['test/interop/messaging-ucx.test.js', 'test/interop/messaging-hosts.test.js'],
+    where: '`npm run test:interop`: shared memory, TCP, TCP between two namespaces. Not run on hardware',
   },
 };
 

@@ -32,7 +32,10 @@ export interface WorkerOptions {
   readonly timeoutMs?: number;
   /** Slots of each ring, a power of two. Default 256, range 8..65536. */
   readonly ringSlots?: number;
-  /** Bytes of each ring for payloads beyond 40 bytes, a power of two. Default 262144, range 4096..2^26. A quarter is the longest eager message. */
+  /**
+   * Bytes of each ring for payloads beyond 40 bytes, a power of two. Default 262144, range 4096..2^26. A quarter is the longest eager message. On UCX: bytes that a
+   * peer may send unasked beyond what is kept.
+   */
   readonly ringBytes?: number;
   /** 'auto': mapped where the device can; 'immediate': WRITE_WITH_IMM everywhere. Default 'auto'. */
   readonly ring?: 'auto' | 'immediate';

@@ -1,6 +1,7 @@
 /**
  * Where peers of other hosts learn the address of a worker: a TCP port that says it to whoever connects. UCX's addresses are hundreds of bytes long; this way
- * a listener is named by host and port, as everywhere.
+ * a listener is named by host and port, as everywhere. An endpoint from ucp_listener has the transports of one interface, the one that
+ * its sockets went over: no shared memory, no second rail.
  */
 
 import { once } from 'node:events';
