@@ -2,6 +2,7 @@
 
 export * from './algorithm.js';
 export * from './calibration.js';
+export type { CommunicatorOptions } from './collective-calls.js';
 export * from './communicator.js';
 export type { ElementType, Reduction, UserReduction, Vector } from './element.js';
 export * from './errors.js';
