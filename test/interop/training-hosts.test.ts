@@ -1,0 +1,22 @@
+/**
+ * Training between two hosts, each a network namespace and a process namespace of its own, joined by a virtual cable: a rank is killed, and a newcomer on its host takes its place.
+ */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { survive } from '../train/survival.js';
+import { twoHosts } from './two-hosts.js';
+
+const SEED = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1_000_000);
+const hosts = twoHosts(12);
+const inside = (rank: number) => ['ip', ...hosts.inside(rank % 2)];
+
+test(`a rank on another host is killed, and a newcomer there takes its place with the state of the others, seed ${SEED}`, {
+  skip: hosts.skip,
+  timeout: 400_000,
+}, async () => {
+  for (let round = 0; round < 3; round++) {
+    const { joined } = await survive(SEED + round, 2 + (round % 2), { kills: 1, replace: true, over: 'roce:cable', inside });
+    assert.equal(joined, 1);
+  }
+});
