@@ -11,7 +11,7 @@ function mix(h: number): number {
   h = Math.imul(h, 0x85ebca6b);
   h ^= h >>> 13;
   h = Math.imul(h, 0xc2b2ae35);
-  return (h ^ (h >>> 16)) >>> 0;
+  return h ^ (h >>> 16);
 }
 
 function hashText(text: string): number {
@@ -20,7 +20,7 @@ function hashText(text: string): number {
   return mix(h);
 }
 
-/** 32 bits of a key that is a primitive, or of the identity of one that is not. The same in every process. */
+/** 32 bits, with a sign, of a key that is a primitive, or of the identity of one that is not. The same in every process. */
 export function hashIdentity(identity: unknown): number {
   switch (typeof identity) {
     case 'string':

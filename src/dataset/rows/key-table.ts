@@ -19,12 +19,12 @@ export class KeyTable {
 
   /** The entry of a key's identity (see identityOf); below 0 where there is none. */
   find(identity: unknown): number {
-    return this.#slots[this.#slotOf(identity, hashIdentity(identity) | 0) + 1] - 1;
+    return this.#slots[this.#slotOf(identity, hashIdentity(identity)) + 1] - 1;
   }
 
   /** The entry of an identity; a new one, the last, where there was none. */
   entryOf(identity: unknown): number {
-    const hash = hashIdentity(identity) | 0;
+    const hash = hashIdentity(identity);
     let slot = this.#slotOf(identity, hash);
     const entry = this.#slots[slot + 1] - 1;
     if (entry >= 0) return entry;

@@ -65,7 +65,7 @@ export async function* shuffledRows(task: Task, dependency: ShuffleDependency, p
 
 /** The partition of a key. */
 export function hashTo(key: unknown, partitions: number): number {
-  return hashIdentity(identityOf(key)) % partitions;
+  return (hashIdentity(identityOf(key)) >>> 0) % partitions;
 }
 
 /** Pairs by the hash of their key. `taker`: who wants them. */
