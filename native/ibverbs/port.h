@@ -32,6 +32,7 @@ enum {
   HEAD_BYTES,
   HEAD_ERRORS,
 };
+#define GENERATION_MASK 0x3fffu
 #define ARGUMENT_WORD 64
 #define ARGUMENT_WORDS 64
 #define COMMAND_OFFSET 512 /* bytes: head and arguments */
@@ -132,7 +133,9 @@ int port_open(const char *name, int number, void *block, port **out);
 void port_close(port *p);
 
 uint32_t port_adopt(port *p, int kind, void *it);
-void *port_object(port *p, uint32_t index, int kind);
+static inline void *port_object(port *p, uint32_t index, int kind) {
+  return index < p->object_count && p->objects[index].kind == kind ? p->objects[index].it : NULL;
+}
 void port_forget(port *p, uint32_t index);
 uint32_t port_generation(port *p);
 
