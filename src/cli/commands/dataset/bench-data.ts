@@ -1,6 +1,6 @@
 /** Inputs of the dataset benches: the same rows for everybody, in the form that each reads best. */
 
-import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeVector, Table, tableToIPC } from 'apache-arrow';
 
@@ -65,7 +65,7 @@ export function writeText(folder: string, bytes: number): void {
         lines.push(words.join(' '));
       }
       const chunk = Buffer.from(`${lines.join('\n')}\n`);
-      writeSync(fd, chunk);
+      writeFileSync(fd, chunk);
       written += chunk.length;
     }
   } finally {

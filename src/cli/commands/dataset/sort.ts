@@ -1,6 +1,6 @@
 /** `verbena sort gen | run | check`: the sort benchmark's records, 100 bytes with keys of 10. */
 
-import { closeSync, existsSync, openSync, readdirSync, statSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KERNEL, run } from '../../../dataset/kernels.js';
 import { type CommandGroup, defineCommand, UsageError } from '../../command.js';
@@ -31,6 +31,8 @@ export interface GenerateOptions {
   readonly text: boolean;
 }
 
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
 /** Writes records into a folder. Returns how many files. */
 export async function generateRecords(folder: string, { records, seed, text }: GenerateOptions): Promise<number> {
   makeFolder(folder);
@@ -43,7 +45,7 @@ export async function generateRecords(folder: string, { records, seed, text }: G
         const count = Math.min(AT_ONCE, end - at);
         const bytes = new Uint8Array(count * WIDTH);
         await run(KERNEL.recordsGenerate, bytes, at, count, seed, text ? 1 : 0);
-        writeSync(fd, bytes);
+        writeFileSync(fd, bytes); // all of them, or an error
         at += count;
       }
     } finally {
@@ -69,7 +71,7 @@ const gen = defineCommand({
     const files = await generateRecords(folder, { records, seed: options.seed, text: options.text });
     return {
       document: { folder, records, bytes: records * WIDTH, files },
-      text: `${formatCount(records)} records in ${files} files of ${folder}`,
+      text: `${formatCount(records)} records in ${counted(files, 'file')} of ${folder}`,
     };
   },
 });
@@ -135,7 +137,7 @@ const check = defineCommand({
     const isSame = before === undefined || (before.records === found.records && before.checksum === found.checksum);
     const isSorted = found.inversions === 0;
     const words = [
-      `${formatCount(found.records)} records in ${found.files} files`,
+      `${formatCount(found.records)} records in ${counted(found.files, 'file')}`,
       isSorted ? 'sorted' : `NOT sorted: ${found.inversions} are below their predecessor, first in ${found.firstInversion}`,
       `${found.duplicates} equal keys`,
       `checksum ${found.checksum}`,

@@ -1,9 +1,10 @@
 /** Where the lines of ranks go: to the terminal with a prefix, or into one file a rank. */
 
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../../folder.js';
 import type { Style } from '../../style.js';
+import { systemErrorWords } from '../../system-error.js';
 
 export interface Output {
   line(rank: number, stream: 'stdout' | 'stderr', line: string): void;
@@ -27,15 +28,24 @@ export function prefixedOutput(size: number, style: Style, out: (line: string) =
   };
 }
 
-/** `rank-3.log` for each rank in a directory that is made; both streams, as they come. */
-export function directoryOutput(directory: string, size: number): Output {
+/** `rank-3.log` for each rank in a directory that is made; both streams, as they come. A file that cannot be written is told of once; the job goes on. */
+export function directoryOutput(directory: string, size: number, tell: (line: string) => void): Output {
   makeFolder(directory);
   const width = String(size - 1).length;
   const files = Array.from({ length: size }, (_, rank) =>
     openSync(join(directory, `rank-${String(rank).padStart(width, '0')}.log`), 'w'),
   );
+  const broken = new Set<number>();
   return {
-    line: (rank, _stream, line) => void writeSync(files[rank], `${line}\n`),
+    line(rank, _stream, line) {
+      if (broken.has(rank)) return;
+      try {
+        writeFileSync(files[rank], `${line}\n`);
+      } catch (error) {
+        broken.add(rank);
+        tell(`verbena: lines of rank ${rank} are lost from here on: ${systemErrorWords(error) ?? (error as Error).message}`);
+      }
+    },
     close: () => files.forEach(closeSync),
   };
 }

@@ -72,7 +72,8 @@ export const run = defineCommand({
     if (reserved) throw new UsageError(`--env ${reserved}: verbena run sets it itself`);
     const directory = options['output-dir'];
     const out = json ? progress : (line: string) => screen(`${line}\n`);
-    const output = directory === undefined ? prefixedOutput(size, style, out, progress) : directoryOutput(directory, size);
+    const output =
+      directory === undefined ? prefixedOutput(size, style, out, progress) : directoryOutput(directory, size, progress);
     // The hooks that strip types cost every rank a thread: only where they are needed, and with one stripper for all.
     const hooks = /\.[cm]?ts$/.test(script) ? typescriptExecArgv() : [];
     const stripper = hooks.length > 0 ? await serveStripper() : undefined;
