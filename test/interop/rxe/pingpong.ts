@@ -98,6 +98,9 @@ async function play(ends: Ends, game: Game, peer: QpAddress, isFirst: boolean): 
   if (isFirst) send();
   for (let sent = 0, received = 0; sent < game.rounds || received < game.rounds; ) {
     const completion = await cq.next({ timeoutMs: PATIENCE_MS });
+    // The tool leaves when it has everything, which its status says: an acknowledge of the last message that is lost then is not repeated.
+    const isLast = completion.id === 1 && sent === game.rounds - 1 && received === game.rounds;
+    if (isLast && completion.status === 'RETRY_EXC_ERR') return;
     assert.equal(completion.status, 'SUCCESS', completion.cause?.words);
     if (completion.id === 1) {
       sent++;
