@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { describe, it } from 'node:test';
-import { systemErrorWords } from './system-error.js';
+import { failureWords, systemErrorWords } from './system-error.js';
 
 function thrownBy(action: () => unknown): unknown {
   try {
@@ -28,6 +28,12 @@ describe('Errors of the system', () => {
     const error = await new Promise((resolve) => createServer().on('error', resolve).listen(port, '127.0.0.1'));
     assert.equal(systemErrorWords(error), `cannot listen 127.0.0.1:${port}: another process listens there (EADDRINUSE)`);
     first.close();
+  });
+
+  it('of a process are one sentence where the cause is known, and a stack where it is not', () => {
+    assert.equal(failureWords(Object.assign(new Error('rank 3 died'), { code: 'LAUNCH_RANK_LOST' })), 'rank 3 died');
+    assert.match(failureWords(thrownBy(() => writeFileSync('/dev/full', 'x'))), /^cannot write: the disk is full/);
+    assert.match(failureWords(new TypeError('x is not a function')), /TypeError: x is not a function\n +at /);
   });
 
   it('are not made of other errors', () => {

@@ -1,4 +1,6 @@
-/** What an error of the operating system means, in words: the cause, and what would help. */
+/** Errors in words for people: what the operating system means, and what a process of a command has to say when it fails. */
+
+import { writeSync } from 'node:fs';
 
 const MEANINGS: Readonly<Record<string, string>> = {
   EACCES: 'permission is missing',
@@ -23,4 +25,20 @@ export function systemErrorWords(error: unknown): string | undefined {
   if (meaning === undefined || syscall === undefined) return undefined;
   const place = path ?? (port === undefined ? address : `${address ?? ''}:${port}`);
   return `cannot ${syscall}${place === undefined ? '' : ` ${place}`}: ${meaning} (${code})`;
+}
+
+/** What a failed process says: one sentence where the cause is known, the stack where it is not. */
+export function failureWords(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code } = error as NodeJS.ErrnoException;
+  const isKnown = typeof code === 'string' && !code.startsWith('ERR_');
+  return systemErrorWords(error) ?? (isKnown ? error.message : String(error.stack));
+}
+
+/** For processes of a command: an error that nobody catches is told by `failureWords`, and ends the process with 1. */
+export function tellFailures(): void {
+  process.on('uncaughtException', (error) => {
+    writeSync(2, `${failureWords(error)}\n`);
+    process.exit(1);
+  });
 }

@@ -1,6 +1,7 @@
 /** One rank of `verbena sort run`. */
 
 import { openDatasets, type SessionOptions } from '../../../dataset/index.js';
+import { tellFailures } from '../../system-error.js';
 import { watchPeak } from './peak.js';
 
 export interface SortArgument {
@@ -23,6 +24,7 @@ export interface SortResult {
 
 const PHASES = ['read and partition', 'fetch, sort and write'];
 
+tellFailures();
 const peakBytes = watchPeak();
 const argument = JSON.parse(process.argv[2]) as SortArgument;
 const data = await openDatasets(argument.session);

@@ -280,7 +280,7 @@ export const mnist = defineCommand({
       replace: options['on-loss'] === 'replace',
       bind: options.bind as 'core' | 'none',
       heard: (message: TrainingMessage) => show.heard(message),
-      tell: (line: string) => progress(`verbena: ${line.split('\n', 1)[0]}`),
+      tell: (line: string) => progress(`verbena: ${line.split('\n', 1)[0].replace(/; its last lines:$/, '')}`),
     };
     const done = await runTraining(job).finally(() => show.end());
     const seconds = (performance.now() - began) / 1e3;

@@ -17,6 +17,7 @@ import {
   Timeline,
 } from '../../../train/index.js';
 import { openDevice } from '../../../verbs/index.js';
+import { failureWords } from '../../system-error.js';
 import { chooseExchange } from './exchange-choice.js';
 import type { TrainingMessage, TrainingTask } from './training-task.js';
 
@@ -137,7 +138,7 @@ const launched = process.env['VERBENA_RANK'];
 train({ ...given, rank: launched === undefined ? undefined : Number(launched) }).then(
   () => process.exit(0),
   (error: unknown) => {
-    console.error(error);
+    console.error(failureWords(error));
     process.exit(1);
   },
 );
