@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 import type { AsyncEventType } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import { opcodeOf, QP_TYPES } from '../../opcode.js';
+import { QP_TYPES } from '../../opcode.js';
 import type { QpInit } from '../../protection-domain.js';
 import { type AddressVector, PATH_MTUS, QP_STATES, type QpAttributes, type QpState } from '../../qp-state.js';
 import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
@@ -23,38 +23,14 @@ import {
 import { assertTakesReceives, assertTakesSends } from '../posting.js';
 import { IbverbsAddressHandle } from './address-handle.js';
 import { GID, gidOf } from './address-words.js';
-import {
-  COMMAND_RECV,
-  COMMAND_SEND,
-  COMPARE,
-  type CommandBlock,
-  FENCE,
-  FLAGS,
-  HANDLE,
-  ID,
-  IMMEDIATE,
-  INLINE,
-  INLINED,
-  KEY,
-  KIND,
-  OBJECT,
-  OPCODE,
-  PEER,
-  PEER_KEY,
-  REMOTE,
-  SEND_WORDS,
-  SGE_WORDS,
-  SGES,
-  SIGNALED,
-  SOLICITED,
-  SWAP,
-} from './command-block.js';
+import { COMMAND_RECV, type CommandBlock, SEND_WORDS, SGE_WORDS } from './command-block.js';
 import type { IbverbsCompletionQueue } from './completion-queue.js';
 import type { IbverbsDevice } from './device.js';
 import { isIwarp } from './discovery.js';
 import { IbverbsPreparedSend } from './prepared-send.js';
 import type { IbverbsProtectionDomain } from './protection-domain.js';
 import { ReceiveCommands } from './receive-commands.js';
+import { writeSend } from './send-command.js';
 import type { IbverbsSharedReceiveQueue } from './shared-receive-queue.js';
 
 const { ENOMEM, EOPNOTSUPP, EINVAL } = constants.errno;
@@ -344,7 +320,7 @@ export class IbverbsQueuePair extends QueuePair {
           this.flush(first);
           first = i;
         }
-        this.write(chain[i]);
+        writeSend(block, this, chain[i]);
       }
     } catch (error) {
       block.discard();
@@ -362,48 +338,6 @@ export class IbverbsQueuePair extends QueuePair {
     return wr.ah instanceof IbverbsAddressHandle && !wr.ah.isClosed && wr.ah.pd === this.pd
       ? undefined
       : "ah is closed, or is no address handle of this queue pair's protection domain: make one with its pd.createAh";
-  }
-
-  /** Writes a request as a command. */
-  private write(wr: SendWorkRequest): void {
-    const { block } = this;
-    const { words: w, doubles, next: at } = block;
-    const sgl = wr.sgl ?? [];
-    w[at + KIND] = COMMAND_SEND;
-    w[at + OBJECT] = this.object;
-    doubles[(at + ID) >> 1] = wr.id ?? 0;
-    w[at + SGES] = sgl.length;
-    w[at + INLINE] = wr.inlineData ? wr.inlineData.length : -1;
-    w[at + OPCODE] = opcodeOf(wr.opcode);
-    w[at + FLAGS] =
-      (wr.signaled === false && !this.sqSigAll ? 0 : SIGNALED) |
-      (wr.fence ? FENCE : 0) |
-      (wr.solicited ? SOLICITED : 0) |
-      (wr.inline ? INLINED : 0);
-    doubles[(at + REMOTE) >> 1] = wr.remoteAddr ?? 0;
-    w[at + KEY] = wr.rkey ?? 0;
-    w[at + IMMEDIATE] = wr.imm ?? 0;
-    const swap = BigInt.asUintN(64, (wr.opcode === 'ATOMIC_FETCH_AND_ADD' ? wr.add : wr.swap) ?? 0n);
-    const compare = BigInt.asUintN(64, wr.compare ?? 0n);
-    w[at + SWAP] = Number(swap & 0xffffffffn);
-    w[at + SWAP + 1] = Number(swap >> 32n);
-    w[at + COMPARE] = Number(compare & 0xffffffffn);
-    w[at + COMPARE + 1] = Number(compare >> 32n);
-    w[at + HANDLE] = (wr.ah as IbverbsAddressHandle | undefined)?.object ?? 0;
-    w[at + PEER] = wr.remoteQpn ?? 0;
-    w[at + PEER_KEY] = (this.type === 'DCI' ? wr.dcKey : wr.remoteQkey) ?? 0;
-    let to = at + SEND_WORDS;
-    for (const { addr, length, lkey } of sgl) {
-      doubles[to >> 1] = addr;
-      w[to + 2] = length;
-      w[to + 3] = lkey;
-      to += SGE_WORDS;
-    }
-    if (wr.inlineData) {
-      block.bytes.set(wr.inlineData, to * 4);
-      to += (wr.inlineData.length + 3) >> 2;
-    }
-    block.close(to - at);
   }
 
   /** Posts what was written; the first of it is request `first` of the chain. */

@@ -1,0 +1,81 @@
+#define _GNU_SOURCE
+#include "port.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void json_ports(FILE *out, struct ibv_context *context, const struct ibv_device_attr *attr) {
+  enum { MOST = 256 };
+  struct ibv_gid_entry *gids = calloc(MOST, sizeof *gids);
+  ssize_t count = gids ? ibv_query_gid_table(context, gids, MOST, 0) : 0;
+  for (int n = 1; n <= attr->phys_port_cnt; n++) {
+    struct ibv_port_attr port;
+    memset(&port, 0, sizeof port);
+    if (ibv_query_port(context, (uint8_t)n, &port)) continue;
+    fprintf(out, "%s{\"number\":%d,\"state\":%d,\"linkLayer\":%d,\"maxMtu\":%d,\"activeMtu\":%d,\"lid\":%u,\"smLid\":%u,\"speed\":%u,\"width\":%u,\"maxMessage\":%u,",
+            n > 1 ? "," : "", n, port.state, port.link_layer, 128 << port.max_mtu, 128 << port.active_mtu, port.lid, port.sm_lid, port.active_speed,
+            port.active_width, port.max_msg_sz);
+    fputs("\"pkeys\":[", out);
+    int first = 1;
+    for (int i = 0; i < port.pkey_tbl_len && i < 128; i++) {
+      __be16 key;
+      if (ibv_query_pkey(context, (uint8_t)n, i, &key) || key == 0) continue;
+      fprintf(out, "%s[%d,%u]", first ? "" : ",", i, (unsigned)((key & 0xff) << 8 | key >> 8));
+      first = 0;
+    }
+    fputs("],\"gids\":[", out);
+    first = 1;
+    for (ssize_t i = 0; i < count; i++) {
+      if (gids[i].port_num != (uint32_t)n) continue;
+      fprintf(out, "%s{\"index\":%u,\"type\":%u,\"interface\":%u,\"gid\":\"", first ? "" : ",", gids[i].gid_index, gids[i].gid_type, gids[i].ndev_ifindex);
+      for (int b = 0; b < 16; b++) fprintf(out, "%02x", gids[i].gid.raw[b]);
+      fputs("\"}", out);
+      first = 0;
+    }
+    fputs("]}", out);
+  }
+  free(gids);
+}
+
+static void json_device(FILE *out, struct ibv_device *device) {
+  fprintf(out, "{\"name\":\"%s\",\"transport\":%d,\"nodeType\":%d,", ibv_get_device_name(device), device->transport_type, device->node_type);
+  struct ibv_context *context = ibv_open_device(device);
+  if (!context) {
+    fprintf(out, "\"errno\":%d}", errno);
+    return;
+  }
+  struct ibv_device_attr attr;
+  memset(&attr, 0, sizeof attr);
+  ibv_query_device(context, &attr);
+  struct ibv_device_attr_ex extended;
+  memset(&extended, 0, sizeof extended);
+  int has_odp = ibv_query_device_ex(context, NULL, &extended) == 0 && (extended.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+  fprintf(out,
+          "\"firmware\":\"%s\",\"vendor\":%u,\"part\":%u,\"maxQpWr\":%d,\"maxSge\":%d,\"maxCqe\":%d,\"maxMr\":%d,\"maxRd\":%d,\"maxInitRd\":%d,\"atomics\":%d,\"maxSrq\":%d,"
+          "\"maxSrqWr\":%d,\"maxMulticast\":%d,\"onDemand\":%s,\"dc\":%s,\"ports\":[",
+          attr.fw_ver, attr.vendor_id, attr.vendor_part_id, attr.max_qp_wr, attr.max_sge, attr.max_cqe, attr.max_mr, attr.max_qp_rd_atom,
+          attr.max_qp_init_rd_atom, attr.atomic_cap, attr.max_srq, attr.max_srq_wr, attr.max_mcast_grp, has_odp ? "true" : "false",
+          dc_supported(context) ? "true" : "false");
+  json_ports(out, context, &attr);
+  fputs("]}", out);
+  ibv_close_device(context);
+}
+
+int devices_json(char **text, size_t *length) {
+  int count = 0;
+  errno = 0;
+  struct ibv_device **list = ibv_get_device_list(&count);
+  if (!list) return errno ? errno : ENOSYS;
+  FILE *out = open_memstream(text, length);
+  fputc('[', out);
+  for (int i = 0; i < count; i++) {
+    if (i > 0) fputc(',', out);
+    json_device(out, list[i]);
+  }
+  fputc(']', out);
+  fclose(out);
+  ibv_free_device_list(list);
+  return 0;
+}
