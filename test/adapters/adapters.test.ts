@@ -1,6 +1,7 @@
 /** Two ranks that train through an adapter, each on its half of the points, end with the weights of one rank that has all of them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { DistributedOptions } from '../../src/adapters/flat-gradients.js';
 import { type RankResult, runRanks } from '../collectives/ranks.js';
 
 function weightsOf(results: readonly RankResult[]): number[][] {
@@ -13,15 +14,25 @@ function weightsOf(results: readonly RankResult[]): number[][] {
 describe('adapters', () => {
   for (const name of ['jax', 'tfjs']) {
     it(`${name}: two ranks are one with twice the batch`, async (test) => {
-      const run = (size: number) => runRanks(`../../adapters/scenarios/${name}`, size, { watchdogMs: 180_000 });
+      const run = (size: number, options: DistributedOptions = {}) =>
+        runRanks(`../../adapters/scenarios/${name}`, size, {
+          watchdogMs: 180_000,
+          env: () => ({ ADAPTER: JSON.stringify(options) }),
+        });
       const alone = weightsOf(await run(1));
       const together = weightsOf(await run(2));
       assert.ok(alone.length > 0 && alone.length === together.length);
-      for (const [turn, weights] of alone.entries()) {
-        const off = weights.reduce((most, value, i) => Math.max(most, Math.abs(value - together[turn][i])), 0);
-        test.diagnostic(`${weights.length} weights, ${off} off`);
-        assert.ok(off < 2e-4, `${off} off`);
+      const apart = (turn: number, others: number[]) =>
+        alone[turn].reduce((most, value, i) => Math.max(most, Math.abs(value - others[i])), 0);
+      for (const [turn, weights] of together.entries()) {
+        test.diagnostic(`${weights.length} weights, ${apart(turn, weights)} off`);
+        assert.ok(apart(turn, weights) < 2e-4, `${apart(turn, weights)} off`);
       }
+      const [inPieces] = weightsOf(await run(2, { accumulate: 2 }));
+      assert.ok(apart(0, inPieces) < 2e-4, `two updates for each exchange: ${apart(0, inPieces)} off`);
+      const [compressed] = weightsOf(await run(2, { compression: { kind: 'fp16' } }));
+      const off = apart(0, compressed);
+      assert.ok(off > 0 && off < 1e-2, `compressed: ${off} off`);
     });
   }
 });

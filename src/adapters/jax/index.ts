@@ -36,7 +36,7 @@ export interface Distributed {
 
 /**
  * Wraps an optimizer so that `update` averages the gradients over all ranks first: one all-reduce for the whole tree, on the calling thread. All ranks call it, and
- * update with trees of the same shape. Arrays are f32. @throws RankLost from `update` when a rank died, and what opening throws.
+ * update with trees of the same shape. With `accumulate` the updates in between are zeros, and the state stays as it is. Arrays are f32. @throws RankLost from `update` when a rank died, and what opening throws.
  */
 export async function distributed<State, O extends GradientTransformation<State>>(
   optimizer: O & GradientTransformation<State>,
@@ -44,24 +44,29 @@ export async function distributed<State, O extends GradientTransformation<State>
   options: DistributedOptions = {},
 ): Promise<O & Distributed> {
   const flat = await FlatGradients.open(group, options);
-  const through = <T extends ArrayTree>(arrays: T, send: (parts: readonly Part[]) => Float32Array[]): T => {
+  /** Arrays of the same tree with what `send` made of their numbers; zeros where it made nothing yet. */
+  const through = <T extends ArrayTree>(arrays: T, send: (parts: readonly Part[]) => Float32Array[] | undefined) => {
     const [leaves, structure] = tree.flatten<JaxArray>(arrays);
-    const shapes = leaves.map(({ shape }) => [...shape]);
-    const views = send(leaves.map((leaf) => ({ length: leaf.size, read: () => leaf.dataSync() as ArrayLike<number> })));
+    const parts = leaves.map((leaf) => ({
+      shape: [...leaf.shape],
+      length: leaf.size,
+      read: () => leaf.dataSync() as ArrayLike<number>,
+    }));
+    const views = send(parts);
     // The flat vector is used again in the next step: jax-js gets numbers of its own.
-    return tree.unflatten(
-      structure,
-      views.map((view, i) => numpy.array(view.slice(), { shape: shapes[i] })),
-    ) as T;
+    const made = parts.map(({ shape }, i) =>
+      views === undefined ? numpy.zeros(shape) : numpy.array(views[i].slice(), { shape }),
+    );
+    return { arrays: tree.unflatten(structure, made) as T, isWhole: views !== undefined };
   };
   const added: Distributed & Pick<GradientTransformation<State>, 'update'> = {
-    update: (updates, state, params) =>
-      optimizer.update(
-        through(updates, (parts) => flat.reduce(parts)),
-        state,
-        params,
-      ),
-    broadcast: (params) => through(params, (parts) => flat.broadcast(parts)),
+    update(updates, state, params) {
+      const { arrays, isWhole } = through(updates, (parts) => flat.reduce(parts));
+      if (isWhole) return optimizer.update(arrays, state, params);
+      tree.dispose(params);
+      return [arrays, state];
+    },
+    broadcast: (params) => through(params, (parts) => flat.broadcast(parts)).arrays,
     close: () => flat.close(),
   };
   return new Proxy(optimizer, {

@@ -25,7 +25,7 @@ export interface Distributed {
 
 /**
  * Makes an optimizer average its gradients over all ranks before it applies them: one all-reduce for all of them, on the calling thread. Returns the same
- * optimizer. `dispose` also gives up what this holds. All ranks call it. @throws RankLost from updates when a rank died, and what opening throws.
+ * optimizer. With `accumulate` the updates in between change nothing. `dispose` also gives up what this holds. All ranks call it. @throws RankLost from updates when a rank died, and what opening throws.
  */
 export async function distributed<O extends Optimizer>(
   optimizer: O,
@@ -36,13 +36,14 @@ export async function distributed<O extends Optimizer>(
   const variables = await FlatGradients.open(gradients.communicator);
   const apply = optimizer.applyGradients.bind(optimizer);
   const dispose = optimizer.dispose.bind(optimizer);
-  const partOf = (one: Tensor) => ({ length: one.size, read: () => one.dataSync<'float32'>() });
+  const partOf = (one: Tensor) => ({ shape: one.shape, length: one.size, read: () => one.dataSync<'float32'>() });
   return Object.assign(optimizer, {
     applyGradients(named: NamedTensorMap | NamedTensor[]): void {
       const list = Array.isArray(named) ? named : Object.entries(named).map(([name, one]) => ({ name, tensor: one }));
       // A variable that the loss does not depend on has no gradient, at every rank alike.
       const given = list.filter(({ tensor: one }) => one !== null && one !== undefined);
       const means = gradients.reduce(given.map(({ tensor: one }) => partOf(one)));
+      if (means === undefined) return;
       const averaged = given.map(({ name, tensor: one }, i) => ({
         name,
         tensor: tensor(means[i].slice(), one.shape, one.dtype),

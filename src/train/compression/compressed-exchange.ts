@@ -15,14 +15,9 @@ import type {
   StepExchanged,
   StepStart,
 } from '../gradient-exchange.js';
-import { codecOf } from './codec.js';
 import { type Compression, checkCompression, nameOf } from './compression.js';
-import { GatherScheme } from './gather-scheme.js';
-import { PowerSgdScheme } from './power-sgd-scheme.js';
-import { RandomKScheme } from './random-k-scheme.js';
-import type { Scheme, SchemeContext } from './scheme.js';
-import { ThresholdScheme } from './threshold-scheme.js';
-import { TwoWayScheme } from './two-way-scheme.js';
+import type { Scheme } from './scheme.js';
+import { schemeOf } from './scheme-choice.js';
 
 export interface CompressionOptions {
   /** Keep what was left out for the next step. Default true; without it most encodings do not converge to the same loss. */
@@ -77,7 +72,10 @@ class CompressedExchange implements GradientExchange {
     const beganMs = nowMs();
     let hiddenMs = 0;
     // What runs on this thread comes last in the order of all ranks: after what runs behind.
-    for (const scheme of this.#schemes) await scheme.finish(this.#step);
+    for (const scheme of this.#schemes) {
+      await scheme.wait();
+      scheme.finish(this.#step);
+    }
     for (const scheme of this.#schemes) {
       const times = scheme.times();
       this.#bytes += scheme.sentBytes;
@@ -99,18 +97,4 @@ class CompressedExchange implements GradientExchange {
   async close(): Promise<void> {
     // Calls under way end with the communicator; nothing else is held.
   }
-}
-
-/** Codecs that say something about every number: a sum of their encodings is worth encoding again. */
-const DENSE: ReadonlySet<Compression['kind']> = new Set(['fp16', 'bf16', 'int8', 'one-bit']);
-
-function schemeOf(compression: Compression, context: SchemeContext): Scheme {
-  if (compression.kind === 'random-k') return new RandomKScheme(context, compression.ratio);
-  if (compression.kind === 'power-sgd') return new PowerSgdScheme(context, compression.rank);
-  const codec = codecOf(compression);
-  if (codec === undefined) throw new RangeError(`no codec for ${compression.kind}`);
-  if (compression.kind === 'threshold') return new ThresholdScheme(context, codec);
-  // Among two ranks both ways carry the same bytes, and gathering encodes once.
-  const many = context.communicator.size > 2;
-  return DENSE.has(compression.kind) && many ? new TwoWayScheme(context, codec) : new GatherScheme(context, codec);
 }

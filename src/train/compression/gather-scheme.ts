@@ -36,8 +36,12 @@ export class GatherScheme implements Scheme {
     this.#call.begin();
   }
 
-  async finish(): Promise<void> {
-    await this.#call.finish();
+  wait(): Promise<void> {
+    return this.#call.wait();
+  }
+
+  finish(): void {
+    this.#call.finish();
     const { communicator, gradients } = this.#context;
     for (let r = 0; r < communicator.size; r++) this.#codec.decode(this.#encoding(r), gradients, r > 0);
   }

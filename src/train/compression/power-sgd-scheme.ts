@@ -111,8 +111,12 @@ export class PowerSgdScheme implements Scheme {
     this.#firstCall.begin();
   }
 
-  async finish(): Promise<void> {
-    await this.#firstCall.finish();
+  wait(): Promise<void> {
+    return this.#firstCall.wait();
+  }
+
+  finish(): void {
+    this.#firstCall.finish();
     const { gradients, errorFeedback } = this.#context;
     for (const { from, to, rows, columns, rank, p, q } of this.#factored) {
       orthonormalize(p, rows, rank);

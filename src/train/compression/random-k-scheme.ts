@@ -32,8 +32,12 @@ export class RandomKScheme implements Scheme {
     this.#call.begin();
   }
 
-  async finish(step: number): Promise<void> {
-    await this.#call.finish();
+  wait(): Promise<void> {
+    return this.#call.wait();
+  }
+
+  finish(step: number): void {
+    this.#call.finish();
     const { bucket, gradients } = this.#context;
     randomKDecode(this.#values, gradients, SEED + bucket.index, step);
   }

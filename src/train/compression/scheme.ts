@@ -29,8 +29,10 @@ export interface SchemeContext {
 export interface Scheme {
   /** Encodes, and starts what can go on in the background. */
   begin(step: number): void;
-  /** What is left when all buckets have begun: waits for the background, may call collectives of its own, and leaves the sum in the gradients. */
-  finish(step: number): Promise<void>;
+  /** Waits for the background. @throws RankLost and others of the communicator. */
+  wait(): Promise<void>;
+  /** What is left when all buckets have begun and the background is over: may call collectives of its own, on this thread, and leaves the sum in the gradients. */
+  finish(step: number): void;
   /** Bytes that this rank sent in the last step. */
   readonly sentBytes: number;
   /** When the background part of the last step travelled. */
@@ -50,18 +52,18 @@ export class FirstCall {
   }
 
   begin(): void {
-    // A failure is reported by finish().
+    // A failure is reported by wait().
     if (this.#background) this.#running = this.#call.run().catch((error: unknown) => error ?? new Error('the exchange failed'));
   }
 
-  async finish(): Promise<void> {
-    if (this.#running === undefined) {
-      this.#call.runSync();
-      return;
-    }
+  async wait(): Promise<void> {
     const failure = await this.#running;
     this.#running = undefined;
     if (failure !== undefined) throw failure;
+  }
+
+  finish(): void {
+    if (!this.#background) this.#call.runSync();
   }
 
   get times(): PreparedCall['times'] {

@@ -35,18 +35,20 @@ export class ThresholdScheme implements Scheme {
     if (!this.#context.errorFeedback) this.#rest.fill(0);
   }
 
-  async finish(): Promise<void> {
+  async wait(): Promise<void> {}
+
+  finish(): void {
     const { communicator, gradients } = this.#context;
     const beganMs = nowMs();
     const lengths = new Int32Array(communicator.size);
     lengths[communicator.rank] = this.#length;
-    await communicator.allgather(lengths);
+    communicator.allgatherSync(lengths);
     const metMs = nowMs();
     const starts = [...lengths].map((_, r) => lengths.subarray(0, r).reduce((sum, length) => sum + length, 0));
     const total = lengths.reduce((sum, length) => sum + length, 0);
     const all = this.#all.subarray(0, total);
     all.set(this.#own.subarray(0, this.#length), starts[communicator.rank]);
-    await communicator.allgather(all, { counts: [...lengths] });
+    communicator.allgatherSync(all, { counts: [...lengths] });
     this.#times = { beganMs, metMs, endedMs: nowMs() };
     for (const [r, start] of starts.entries()) this.#codec.decode(all.subarray(start, start + lengths[r]), gradients, r > 0);
   }

@@ -55,8 +55,12 @@ export class TwoWayScheme implements Scheme {
     this.#exchange.begin();
   }
 
-  async finish(): Promise<void> {
-    await this.#exchange.finish();
+  wait(): Promise<void> {
+    return this.#exchange.wait();
+  }
+
+  finish(): void {
+    this.#exchange.finish();
     const { communicator, gradients, errorFeedback } = this.#context;
     const { rank, size } = communicator;
     for (let r = 0; r < size; r++) this.#codec.decode(this.#encoding(this.#in, r), this.#sum, true);

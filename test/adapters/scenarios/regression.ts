@@ -1,3 +1,5 @@
+import type { DistributedOptions } from '../../../src/adapters/flat-gradients.js';
+
 /** Points on a curve: what the adapters' tests fit a small network to. Rank r of p has every p-th point. */
 export const POINTS = 32;
 export const HIDDEN = 8;
@@ -7,6 +9,17 @@ export const STEPS = 60;
 export function points(rank: number, size: number): { inputs: Float32Array; targets: Float32Array } {
   const own = Array.from({ length: POINTS / size }, (_, i) => (2 * (i * size + rank)) / POINTS - 1);
   return { inputs: Float32Array.from(own), targets: Float32Array.from(own, (x) => Math.sin(3 * x)) };
+}
+
+/** How the ranks are to exchange gradients. */
+export const OPTIONS = JSON.parse(process.env['ADAPTER'] ?? '{}') as DistributedOptions;
+
+/** The points of a rank in as many pieces as updates make an exchange. */
+export function pieces(rank: number, size: number): { inputs: Float32Array; targets: Float32Array }[] {
+  const { inputs, targets } = points(rank, size);
+  const count = OPTIONS.accumulate ?? 1;
+  const cut = (all: Float32Array, i: number) => all.slice((i * all.length) / count, ((i + 1) * all.length) / count);
+  return Array.from({ length: count }, (_, i) => ({ inputs: cut(inputs, i), targets: cut(targets, i) }));
 }
 
 /** Weights that no library draws: w1 [1, HIDDEN], b1 [HIDDEN], w2 [HIDDEN, 1]. */
