@@ -79,6 +79,11 @@ export interface StepInput {
   inputs(from: number, to: number): Float32Array | Int32Array;
   /** Their loss; writes into `gradient` the gradient of scale x sum of losses. */
   loss(outputs: Float32Array, from: number, to: number, gradient: Float32Array, scale: number): Loss;
+  /**
+   * Called when the gradients of all ranks are there, with what forward and backward took for so many own samples. In synchronous modes the ranks have just met: a small collective
+   * waits for nobody here.
+   */
+  exchanged?(computeMs: number, samples: number): void;
 }
 
 /** What one step did. */
@@ -311,13 +316,16 @@ export class Distributed {
     const { lossSum, correct, forwardMs } = passes;
     const backwardEndMs = nowMs();
     const exchanged = await this.#finish(input, passes.samples);
+    // Counted where it is applied: a rank may be lost in between.
+    if (exchanged.updated !== 'gradients') this.#stepsDone += exchanged.steps ?? 1;
+    input.exchanged?.(backwardEndMs - beginMs, passes.samples);
     const exchangedMs = nowMs();
     if (exchanged.updated === 'gradients') {
       if (this.#options.maxNorm !== undefined) clipByGlobalNorm(this.model.gradients, this.#options.maxNorm);
       this.#announceUpdate();
       this.optimizer.step(input.learningRate);
+      this.#stepsDone += exchanged.steps ?? 1;
     }
-    this.#stepsDone += exchanged.steps ?? 1;
     const endMs = nowMs();
     const buckets = this.#exchange?.times?.() ?? [];
     const exposed = exposure(buckets, backwardEndMs, exchangedMs);

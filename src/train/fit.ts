@@ -274,6 +274,9 @@ class Fit {
         return this.#inputs;
       },
       loss: (outputs, from, to, gradient, scale) => softmaxCrossEntropy(outputs, this.#labels, to - from, gradient, scale),
+      exchanged: (computeMs, samples) => {
+        if (this.#options.balance && training.synchronous && size > 1) this.#balance(computeMs / samples);
+      },
     });
     const { totalMs, forwardMs, backwardMs, waitMs, transferMs, hiddenMs, optimizerMs } = result.times;
     const told = this.#stretch;
@@ -295,7 +298,6 @@ class Fit {
     sum.hidden += hiddenMs;
     sum.optimizer += optimizerMs;
     sum.count++;
-    if (this.#options.balance && training.synchronous && size > 1) this.#balance((forwardMs + backwardMs) / result.count);
   }
 
   /** Cuts the next batches by how fast the ranks have been. */
