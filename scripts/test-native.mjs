@@ -1,9 +1,10 @@
 /**
- * `npm run test:native`: the C code under AddressSanitizer, UndefinedBehaviorSanitizer and valgrind.
+ * `npm run test:native`: the C code under AddressSanitizer, UndefinedBehaviorSanitizer, ThreadSanitizer and valgrind.
  *
  *   1. each native/tests/*.c, a program of its own, with sanitizers;
- *   2. the same programs, plainly built, under valgrind;
- *   3. the unit tests that go through the addon and the conformance suite of the shm provider, in Node, with an addon built with
+ *   2. those of code that two threads of a process work on at once, with the thread sanitizer;
+ *   3. all of them, plainly built, under valgrind;
+ *   4. the unit tests that go through the addon and the conformance suite of the shm provider, in Node, with an addon built with
  *      sanitizers; and where their libraries are, the tests of the addons for libibverbs and UCX.
  *
  * Test programs are linked with every file of native/ that does not include <node_api.h> or "uv.h", directly or through a header:
@@ -22,6 +23,9 @@ import { runTests, testFiles } from './test-files.mjs';
 const CC = (process.env.CC || 'cc').split(/\s+/);
 const PLAIN = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-pthread', '-g', '-O1'];
 const SANITIZED = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-fno-omit-frame-pointer'];
+const THREADS = ['-fsanitize=thread'];
+/** The others fork, or have no second thread of their own. */
+const THREADED = ['apply.c'];
 const LEAKS = 'definite,indirect';
 const VALGRIND = [
   '--quiet',
@@ -60,10 +64,11 @@ function run(title, command, args, env = {}) {
 }
 
 function testPrograms(out) {
-  const programs = cFiles(join(native, 'tests'));
-  for (const [kind, flags] of [
-    ['sanitizers', SANITIZED],
-    ['valgrind', []],
+  const all = cFiles(join(native, 'tests'));
+  for (const [kind, flags, programs] of [
+    ['sanitizers', SANITIZED, all],
+    ['threads', THREADS, THREADED],
+    ['valgrind', [], all],
   ]) {
     const command = [...CC, ...PLAIN, ...flags, '-I', native];
     const objects = compileObjects(command, join(out, kind));
@@ -77,7 +82,10 @@ function testPrograms(out) {
       const inputs = [join(native, 'tests', program), ...objects, '-lm', '-ldl', '-lrt'];
       if (!run(`compile ${name} for ${kind}`, command[0], [...command.slice(1), '-o', binary, ...inputs])) continue;
       if (kind === 'valgrind') run(`${name} under valgrind`, 'valgrind', [...VALGRIND, binary]);
-      else run(`${name} under sanitizers`, binary, [], { UBSAN_OPTIONS: 'print_stacktrace=1' });
+      else
+        run(`${name} under ${kind === 'threads' ? 'the thread sanitizer' : 'sanitizers'}`, binary, [], {
+          UBSAN_OPTIONS: 'print_stacktrace=1',
+        });
     }
   }
 }
