@@ -3,8 +3,9 @@
  * before they are written to, so a full disk is an error that names the directory, and no signal in the middle of a store to a mapping.
  */
 
-import { closeSync, constants, mkdirSync, openSync } from 'node:fs';
+import { closeSync, constants, openSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { makeFolder } from '../../native/folder.js';
 import { loadAddon } from '../../native/load.js';
 import { DatasetError, systemError } from '../errors.js';
 import type { Budget } from './budget.js';
@@ -21,7 +22,7 @@ export class SpillDirectory {
     this.path = path;
     this.budget = budget;
     try {
-      mkdirSync(path, { recursive: true });
+      makeFolder(path);
       closeSync(this.open());
     } catch (error) {
       throw new DatasetError('DATASET_INVALID', `the spill directory ${path} cannot be used: ${(error as Error).message}`, {

@@ -3,9 +3,10 @@
  * first to do so wins; the other finds the name taken and drops its file, which has the same contents. A killed rank leaves nothing.
  */
 
-import { closeSync, constants, mkdirSync, openSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, constants, openSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { getSystemErrorName } from 'node:util';
+import { makeFolder } from '../../native/folder.js';
 import { loadAddon } from '../../native/load.js';
 import type { Engine } from '../engine.js';
 import { DatasetError, systemError } from '../errors.js';
@@ -79,7 +80,7 @@ export async function saveParts(
   suffix: string,
   write: (batches: AsyncIterable<Batch>, path: string, task: Task) => Promise<void>,
 ): Promise<void> {
-  await engine.run(valuesNode([0], 1), async () => makeFolder(folder), false);
+  await engine.run(valuesNode([0], 1), async () => claimFolder(folder), false);
   try {
     await engine.run(node, (batches, task) => write(batches, join(folder, partName(task.partition, suffix)), task));
   } catch (error) {
@@ -92,9 +93,9 @@ export async function saveParts(
   await engine.run(valuesNode([0], 1), async () => writeFileSync(join(folder, '_SUCCESS'), ''), false);
 }
 
-function makeFolder(folder: string): void {
+function claimFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
     if (readdirSync(folder).length === 0) return;
   } catch (error) {
     throw systemError(`the output folder ${folder}`, error);

@@ -86,6 +86,9 @@ export async function failuresScenario(data: Session, [folder]: readonly string[
   const taken = await errorOf(() => data.range(3).saveAsText(folder));
   assert.equal(taken.code, 'DATASET_OUTPUT');
   assert.match(taken.message, /not empty/);
+  const impossible = await errorOf(() => data.range(3).saveAsText('/proc/verbena-output'));
+  assert.equal(impossible.code, 'DATASET_OUTPUT', impossible.message);
+  assert.match(impossible.message, /the output folder \/proc\/verbena-output/);
   const bad = await errorOf(() => data.csv(path, { header: false, columns: ['a', 'b'] }).count());
   assert.equal(bad.code, 'DATASET_SCHEMA');
 

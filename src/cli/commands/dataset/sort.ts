@@ -3,8 +3,8 @@
 import { closeSync, existsSync, openSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KERNEL, run } from '../../../dataset/kernels.js';
+import { makeFolder } from '../../../native/folder.js';
 import { type CommandGroup, defineCommand, UsageError } from '../../command.js';
-import { makeFolder } from '../../folder.js';
 import { formatCount, significant } from '../../size.js';
 import { RankProgram } from './ranks.js';
 import { type Checked, checkRecords } from './sort-check.js';

@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../../folder.js';
+import { makeFolder } from '../../../native/folder.js';
 import type { Style } from '../../style.js';
 import { systemErrorWords } from '../../system-error.js';
 

@@ -3,10 +3,10 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
+import { makeFolder } from '../../../native/folder.js';
 import { loadMnist } from '../../../nn/index.js';
 import { chromeTrace, type RankTimeline, type Span, suggestInterval } from '../../../train/index.js';
 import { type Context, defineCommand, type OptionSpecs, UsageError } from '../../command.js';
-import { makeFolder } from '../../folder.js';
 import { formatCount, formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';
 import { besideEachOther, drawDigit } from './digits.js';
