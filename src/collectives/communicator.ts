@@ -43,6 +43,8 @@ interface Origin {
   readonly ground: Ground;
   /** Whether a member is dead, while they find each other. */
   readonly isDead?: (rank: number) => boolean;
+  /** How long they look for each other, ms. Default: `createTimeoutMs`. */
+  readonly timeoutMs?: number;
   readonly members?: readonly number[];
   readonly lastCompleted?: number;
   /** `key` of the communicator that this one is the successor of. */
@@ -101,8 +103,7 @@ export class Communicator extends CollectiveCalls {
     for (const deadline = performance.now() + createTimeoutMs; ; ) {
       const { name, rank, size, timeoutMs } = await standInLine(exchange, key, deadline - performance.now());
       try {
-        const wanted = { ...options, rank, size, key: name, createTimeoutMs: timeoutMs };
-        return await Communicator.#grown(wanted, key, world, world?.rank, undefined);
+        return await Communicator.#grown({ ...options, rank, size, key: name }, key, world, world?.rank, { timeoutMs });
       } catch (error) {
         if (performance.now() > deadline || (error as CollectiveError).code === 'COLL_INVALID') throw error;
       }
@@ -113,7 +114,7 @@ export class Communicator extends CollectiveCalls {
     const { rank, size, exchange, key = DEFAULT_KEY, createTimeoutMs = PATIENCE_MS } = options;
     if (!Number.isInteger(size) || size < 1 || size > 1024) throw invalid(`size must be 1 to 1024, got ${size}`);
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) throw invalid(`rank must be 0 to ${size - 1}, got ${rank}`);
-    const patience = { timeoutMs: createTimeoutMs, isDead: origin.isDead };
+    const patience = { timeoutMs: origin.timeoutMs ?? createTimeoutMs, isDead: origin.isDead };
     const opened = await origin.ground.open({ rank, size, exchange, key, patience }).catch(async (error: unknown) => {
       throw (await lossBehind(error, size, origin.isDead)) ?? error;
     });
@@ -162,11 +163,11 @@ export class Communicator extends CollectiveCalls {
     const tooFew = (why: string) =>
       new CollectiveError('COLL_TIMEOUT', `${newcomers} newcomers of '${key}' did not come within ${timeoutMs} ms: ${why}`);
     if (agreed[0] === 0) throw tooFew('they call Communicator.join with that key');
-    const isDead = (r: number) => r < this.size && this.carrier.isDead(r);
+    const patience = { timeoutMs, isDead: (r: number) => r < this.size && this.carrier.isDead(r) };
     const worldRank = this.#ground.worldRank(rank);
-    const wanted = { ...this.#options, size, key: name, createTimeoutMs: timeoutMs };
+    const wanted = { ...this.#options, size, key: name };
     let failure: Error | undefined;
-    const larger = await Communicator.#grown(wanted, key, this.#ground.world, worldRank, isDead).catch((error: Error) => {
+    const larger = await Communicator.#grown(wanted, key, this.#ground.world, worldRank, patience).catch((error: Error) => {
       failure = error;
       return undefined;
     });
@@ -188,16 +189,15 @@ export class Communicator extends CollectiveCalls {
     from: string,
     world: World | undefined,
     worldRank: number | undefined,
-    isDead: ((rank: number) => boolean) | undefined,
+    patience: Patience,
   ): Promise<Communicator> {
-    const { rank, size, exchange, key, createTimeoutMs = PATIENCE_MS, worker, near, topology } = options;
-    const patience = { timeoutMs: createTimeoutMs, isDead };
+    const { rank, size, exchange, key, worker, near, topology } = options;
     const ranks = await exchangeAll(exchange, `${key}/who`, rank, size, worldRank ?? null, patience);
     const isWorld = world !== undefined && ranks.every((r) => r !== null);
     const ground = isWorld
       ? new WorldGround(world, ranks as number[], (options as WorldCommunicatorOptions).executor)
       : new GivenGround(worker, near, topology?.size === size ? topology : undefined);
-    return Communicator.#create(options, { ground, isDead, key: from });
+    return Communicator.#create(options, { ...patience, ground, key: from });
   }
 
   /** Ends calls under way at all ranks with COLL_ABORTED. The communicator is broken afterwards. */
