@@ -24,6 +24,7 @@ import {
   COUNTER,
   GREETING,
   PRIMES,
+  RELEASED,
   REPLY,
   readText,
   TARGET_BYTES,
@@ -66,7 +67,7 @@ export interface Reached {
 export interface ReachOptions {
   readonly provider: string;
   readonly cpus: CpuPair;
-  /** How long the target is blocked. */
+  /** How long the target is blocked at least. */
   readonly blockMs: number;
   readonly signal: AbortSignal;
   readonly onStart: (initiatorPid: number, targetPid: number) => void;
@@ -150,6 +151,12 @@ class Initiator {
     return { name: 'FETCH_AND_ADD', words: `the last one found ${old}`, operationUs, count: BATCH * BATCHES };
   }
 
+  /** Lets the target's loop end. */
+  async release(): Promise<void> {
+    this.#local.bytes[RELEASED] = 1;
+    await this.#complete({ opcode: 'RDMA_WRITE', sgl: [this.#local.slice(RELEASED, 4)] }, RELEASED);
+  }
+
   close(): void {
     this.#device.close();
   }
@@ -194,6 +201,7 @@ export async function reach(options: ReachOptions): Promise<Reached> {
       options.onStep(steps[steps.length - 1]);
     }
     sights.push(await initiator.look());
+    await initiator.release();
     options.onSight(sights[1]);
     const awakening = await awake;
     if (awakening.turnsWhileBlocked !== 0) throw new Error(`the target's event loop turned ${awakening.turnsWhileBlocked} times`);

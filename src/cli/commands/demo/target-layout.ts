@@ -8,6 +8,7 @@
  *   136   turns      64-bit word: turns of the target's event loop; it stands still while the thread is blocked
  *   144   clock      float64: milliseconds that the target has been in its loop, written by the loop itself
  *   152   primes     float64: what the loop has found so far
+ *   160   released   32-bit word, set by the initiator when it has seen enough: the loop may end
  * ```
  */
 
@@ -19,6 +20,7 @@ export const COUNTER = 128;
 export const TURNS = 136;
 export const CLOCK = 144;
 export const PRIMES = 152;
+export const RELEASED = 160;
 
 /** Text of a fixed field, without the padding. */
 export function readText(bytes: Uint8Array, offset: number): string {
