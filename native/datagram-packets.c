@@ -128,20 +128,6 @@ static void address_of(datagram *d, const uint32_t *w, any_address *to) {
   }
 }
 
-/* The flow of a packet that may leave from any port; NULL: it goes from the device's own. */
-static flow *flow_of(datagram *d, const uint32_t *w) {
-  if (w[3] == 0) return NULL;
-  uint32_t to[5] = {w[1], w[4], w[5], w[6], w[7]};
-  flow *f = &d->flows[((to[0] ^ to[1] ^ to[2] ^ to[3] ^ to[4]) * 0x9e3779b1u) >> 26];
-  if (f->fd == 0) {
-    any_address end;
-    memcpy(f->to, to, sizeof to);
-    address_of(d, w, &end);
-    f->fd = datagram_connect(d, &end, &f->port);
-  }
-  return f->fd > 0 && memcmp(f->to, to, sizeof to) == 0 ? f : NULL;
-}
-
 /* Whether messages to this end may be cut up by the kernel. */
 static int may_join(datagram *d, const uint32_t *w) {
   if (!d->joins || d->is_ipv6) return d->joins;
@@ -155,7 +141,7 @@ static int run_of(datagram *d, const uint32_t *w, int count) {
   int n = 1;
   for (const uint32_t *next = w + DATAGRAM_WORDS; n < count; n++, next += DATAGRAM_WORDS) {
     total += next[0] + ICRC_BYTES;
-    if (next[0] > length || next[1] != w[1] || next[3] != w[3] || memcmp(next + 4, w + 4, 16) != 0 || total > MAX_JOINED_BYTES) break;
+    if (next[0] > length || next[1] != w[1] || memcmp(next + 4, w + 4, 16) != 0 || total > MAX_JOINED_BYTES) break;
     if (next[0] < length) return n + 1;
   }
   return n;
@@ -165,7 +151,6 @@ int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count,
   struct mmsghdr messages[DATAGRAM_BATCH];
   struct iovec vectors[DATAGRAM_BATCH];
   any_address to[DATAGRAM_BATCH];
-  int fds[DATAGRAM_BATCH];
   union {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(uint16_t))];
@@ -181,22 +166,18 @@ int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count,
   for (int i = 0; i < count;) {
     uint32_t *w = descriptors + (size_t)i * DATAGRAM_WORDS;
     int n = run_of(d, w, count - i);
-    flow *f = flow_of(d, w);
-    int port = f ? f->port : d->places[0].port;
-    fds[used] = f ? f->fd : d->places[0].fd;
-    if (!f) address_of(d, w, &to[used]);
+    address_of(d, w, &to[used]);
     for (int k = 0; k < n; k++) {
       uint8_t *b = slots + (size_t)(i + k) * DATAGRAM_SLOT;
       uint32_t length = w[(size_t)k * DATAGRAM_WORDS];
-      uint32_t crc = icrc_of(d->is_ipv6, d->places[0].address, (uint8_t *)(w + 4), port, (int)w[1], (unsigned)k, b, length);
+      uint32_t crc = icrc_of(d->is_ipv6, d->places[0].address, (uint8_t *)(w + 4), d->places[0].port, (int)w[1], (unsigned)k, b, length);
       for (int j = 0; j < 4; j++) b[length + (uint32_t)j] = (uint8_t)(crc >> (8 * j));
       vectors[i + k] = (struct iovec){b, length + ICRC_BYTES};
     }
-    messages[used].msg_hdr = (struct msghdr){.msg_iov = &vectors[i], .msg_iovlen = (size_t)n};
-    if (!f) {
-      messages[used].msg_hdr.msg_name = &to[used];
-      messages[used].msg_hdr.msg_namelen = d->is_ipv6 ? sizeof to[used].v6 : sizeof to[used].v4;
-    }
+    messages[used].msg_hdr = (struct msghdr){.msg_name = &to[used],
+                                             .msg_namelen = d->is_ipv6 ? sizeof to[used].v6 : sizeof to[used].v4,
+                                             .msg_iov = &vectors[i],
+                                             .msg_iovlen = (size_t)n};
     if (n > 1) {
       uint16_t segment = (uint16_t)(w[0] + ICRC_BYTES);
       memset(&control[used], 0, sizeof control[used]); /* the kernel reads the padding too */
@@ -210,12 +191,9 @@ int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count,
   }
   *error = refused;
   for (int m = 0; m < used;) {
-    int end = m + 1;
-    while (end < used && fds[end] == fds[m]) end++;
-    int n = give_messages(fds[m], messages + m, end - m);
+    int n = give_messages(d->places[0].fd, messages + m, used - m);
     if (n < 0) {
-      /* Refused is an earlier packet, which nobody was there for: it is told once. */
-      if (errno == EINTR || errno == ECONNREFUSED) continue;
+      if (errno == EINTR) continue;
       if (messages[m].msg_hdr.msg_iovlen > 1 && errno != EAGAIN && errno != ENOBUFS) {
         /* Some path or kernel does not cut messages up: from now on packets go one by one, with the ICRC of such. */
         d->joins = 0;
@@ -224,7 +202,7 @@ int datagram_send(datagram *d, uint8_t *slots, uint32_t *descriptors, int count,
       *error = errno;
       break;
     }
-    for (end = m + n; m < end; m++) sent += (int)messages[m].msg_hdr.msg_iovlen;
+    for (int end = m + n; m < end; m++) sent += (int)messages[m].msg_hdr.msg_iovlen;
   }
   return sent;
 }

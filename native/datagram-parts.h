@@ -19,8 +19,6 @@
 #define SOL_UDP 17
 #endif
 
-enum { FLOWS = 64 };
-
 typedef union any_address {
   struct sockaddr any;
   struct sockaddr_in v4;
@@ -32,12 +30,6 @@ typedef struct place {
   int fd, port;
   uint8_t address[16];
 } place;
-
-/* A socket for what goes to one end alone: the kernel has looked the way up, and its port tells ways through a network apart. fd 0: none is made. */
-typedef struct flow {
-  int fd, port;
-  uint32_t to[5];
-} flow;
 
 struct datagram {
   int wake_fd, is_ipv6;
@@ -52,12 +44,9 @@ struct datagram {
   /* Several packets may be given to the kernel as one message. */
   int joins;
   uint32_t scope;
-  flow flows[FLOWS];
 };
 
 /* Whether the identification of a packet can be known; the first one that is asked for opens the socket that tells. */
 int datagram_identifies(datagram *d);
-/* A socket at a port of the upper quarter, connected to an end. Returns it, or -1. */
-int datagram_connect(datagram *d, const any_address *to, int *port);
 
 #endif

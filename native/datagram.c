@@ -20,8 +20,7 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-/* Ports of flows, as the specification wants them: the upper quarter. */
-enum { ECN_CAPABLE = 2, MULTICAST_HOPS = 64, FLOW_PORTS = 49152, FLOW_TRIES = 16 };
+enum { ECN_CAPABLE = 2, MULTICAST_HOPS = 64 };
 
 static int set_int(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value); }
 
@@ -90,17 +89,6 @@ static int socket_in(const char *network, int family, int type, int protocol, co
   return fd;
 }
 
-/* Packets of this socket are not fragmented, may be marked, and fill a long queue. */
-static int prepare_to_send(datagram *d, int fd) {
-  set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, d->buffer_bytes);
-  if (!d->is_ipv6) {
-    set_int(fd, IPPROTO_IP, IP_TOS, ECN_CAPABLE);
-    return set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-  }
-  set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, ECN_CAPABLE);
-  return set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-}
-
 /* Makes the socket of a place and binds it: port 0 is the kernel's choice. Returns 0 or an errno. */
 static int open_place(datagram *d, const any_address *own, any_address *at, socklen_t length, int is_group) {
   place *p = &d->places[d->place_count];
@@ -108,19 +96,23 @@ static int open_place(datagram *d, const any_address *own, any_address *at, sock
   int is_loopback = d->is_ipv6 ? IN6_IS_ADDR_LOOPBACK(&own->v6.sin6_addr) : ((const uint8_t *)&own->v4.sin_addr)[0] == 127;
   p->fd = socket_in(d->network, at->any.sa_family, SOCK_DGRAM, 0, own, &d->interface);
   if (p->fd < 0) return errno;
-  if (prepare_to_send(d, p->fd) != 0) goto failed;
   if (d->is_ipv6) {
     if (set_int(p->fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) != 0) goto failed;
+    if (set_int(p->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) != 0) goto failed;
+    set_int(p->fd, IPPROTO_IPV6, IPV6_TCLASS, ECN_CAPABLE);
     if (!is_loopback) set_int(p->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     set_int(p->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)d->interface);
     set_int(p->fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, MULTICAST_HOPS);
   } else {
+    if (set_int(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) != 0) goto failed;
+    set_int(p->fd, IPPROTO_IP, IP_TOS, ECN_CAPABLE);
     if (!is_loopback) set_int(p->fd, IPPROTO_IP, IP_RECVTOS, 1);
     setsockopt(p->fd, IPPROTO_IP, IP_MULTICAST_IF, &own->v4.sin_addr, sizeof own->v4.sin_addr);
     set_int(p->fd, IPPROTO_IP, IP_MULTICAST_TTL, MULTICAST_HOPS);
   }
   if (d->joins) d->joins = set_int(p->fd, SOL_UDP, UDP_GRO, 1) == 0;
   set_buffer(p->fd, SO_RCVBUFFORCE, SO_RCVBUF, d->buffer_bytes);
+  set_buffer(p->fd, SO_SNDBUFFORCE, SO_SNDBUF, d->buffer_bytes);
   if (is_group) {
     if (set_int(p->fd, SOL_SOCKET, SO_REUSEADDR, 1) != 0) goto failed;
     /* Only by the interface that this device is on. */
@@ -170,8 +162,6 @@ int datagram_open(const char *network, const char *address, int port, int buffer
 void datagram_close(datagram *d) {
   for (int i = 0; i < d->place_count; i++)
     if (d->places[i].fd >= 0) close(d->places[i].fd);
-  for (int i = 0; i < FLOWS; i++)
-    if (d->flows[i].fd > 0) close(d->flows[i].fd);
   if (d->wake_fd >= 0) close(d->wake_fd);
   identities_close(d->identities);
   free(d->network);
@@ -182,11 +172,9 @@ void datagram_close(datagram *d) {
 static void own_address(datagram *d, any_address *own) {
   memset(own, 0, sizeof *own);
   if (d->is_ipv6) {
-    own->v6.sin6_family = AF_INET6;
     own->v6.sin6_scope_id = d->scope;
     memcpy(&own->v6.sin6_addr, d->places[0].address, 16);
   } else {
-    own->v4.sin_family = AF_INET;
     memcpy(&own->v4.sin_addr, d->places[0].address, 4);
   }
 }
@@ -242,23 +230,6 @@ int datagram_identifies(datagram *d) {
   if (fd >= 0) d->identities = identities_open(fd, d->places[0].address, d->places[0].port);
   d->may_identify = d->identities != NULL;
   return d->may_identify;
-}
-
-int datagram_connect(datagram *d, const any_address *to, int *port) {
-  any_address own;
-  socklen_t length = d->is_ipv6 ? sizeof own.v6 : sizeof own.v4;
-  own_address(d, &own);
-  int fd = socket_in(d->network, own.any.sa_family, SOCK_DGRAM, 0, &own, NULL), tries = 0, bound = -1;
-  if (fd < 0) return -1;
-  for (uint32_t n = (uint32_t)d->places[0].port * 40503u; bound != 0 && tries < FLOW_TRIES; tries++, n = n * 1664525u + 1013904223u) {
-    *port = FLOW_PORTS + (int)(n >> 18);
-    if (d->is_ipv6) own.v6.sin6_port = htons((uint16_t)*port);
-    else own.v4.sin_port = htons((uint16_t)*port);
-    bound = bind(fd, &own.any, length);
-  }
-  if (bound == 0 && prepare_to_send(d, fd) == 0 && connect(fd, &to->any, length) == 0) return fd;
-  close(fd);
-  return -1;
 }
 
 static void drain(datagram *d) {

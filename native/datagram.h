@@ -1,16 +1,15 @@
 /*
  * UDP sockets for RoCEv2: many packets a system call, and the ICRC, which binds a packet to the addresses it travels between.
  *
- * The socket is unconnected and forbids fragmentation, so that IPv4 packets leave with identification 0 and their ICRC can be computed.
+ * The socket is unconnected and forbids fragmentation, so that IPv4 packets leave with identification 0 and their ICRC can be computed (those of a connected one
+ * leave with changing ones).
  *
  * A batch to be sent is an array of slots of DATAGRAM_SLOT bytes, one packet each, and an array of descriptors:
  *
  *   0 length of the packet   1 port of the other end   2 ICRC over the packet but its last four bytes   3 ECN bits   4..7 its address   8 where it is
  *   9 whether the ICRC was computed with the packet's own identification, known from a raw socket (identities.h)   10 group that it was sent to, or 0
  *
- * Sending reads lengths (BTH to padding), ports and addresses, and writes the ICRC behind the packet. Where word 3 is not 0 a packet may leave from another
- * port than the device's, because the peer knows who it is from without: then each end has a socket of its own, for which the kernel has looked up the way
- * (it takes a tenth less time), and a port that tells it apart in a network of several ways. Receiving fills all of a descriptor; its packets
+ * Sending reads lengths (BTH to padding), ports and addresses, and writes the ICRC behind the packet. Receiving fills all of a descriptor; its packets
  * lie in a buffer of DATAGRAM_MESSAGES times DATAGRAM_MESSAGE_BYTES, several in one message.
  *
  * Packets of one length to one end, and a shorter one after them, are given to the kernel as one (UDP_SEGMENT), and taken from it as one (UDP_GRO). That

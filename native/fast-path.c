@@ -58,7 +58,6 @@ int fast_send(fast_path *p, fast_qp *q, int limit, int *count) {
     uint32_t *w = p->tx_descriptors + (size_t)(*count)++ * DATAGRAM_WORDS;
     w[0] = (uint32_t)length;
     w[1] = (uint32_t)q->peer_port;
-    w[3] = 1;
     memcpy(w + 4, q->peer_address, sizeof q->peer_address);
   }
   return 1;

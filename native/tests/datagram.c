@@ -78,21 +78,18 @@ static void a_batch(const char *address) {
   const uint32_t lengths[] = {1040, 1040, 1040, 12, 16, 268, 1040, 4112, 4160};
   int count = (int)(sizeof lengths / sizeof lengths[0]), error;
   for (int i = 0; i < count; i++) prepare(i, b, lengths[i], (uint8_t)i);
-  for (int i = 5; i < count; i++) out.descriptors[i * DATAGRAM_WORDS + 3] = 1; /* may leave from another port */
   CHECK(datagram_send(a, out.slots, out.descriptors, count, &error) == count && error == 0);
   CHECK(receive_all(b, count) == count);
   for (int i = 0; i < count; i++) {
     const uint32_t *w = in.descriptors + i * DATAGRAM_WORDS;
     CHECK(w[0] == lengths[i] + 4);
-    CHECK(i < 5 ? w[1] == (uint32_t)datagram_port(a) : w[1] >= 49152);
+    CHECK(w[1] == (uint32_t)datagram_port(a));
     CHECK(memcmp(in.slots + (size_t)i * DATAGRAM_SLOT, out.slots + (size_t)i * DATAGRAM_SLOT, lengths[i]) == 0);
     CHECK(w[2] == stored(&in, i)); /* what the sender sealed is what the receiver computes */
   }
   CHECK(datagram_receive(b, messages, found, DATAGRAM_MESSAGES) == 0);
-  datagram_close(b);
-  /* Nobody is there any more, which the kernel hears: packets are lost, and that is all. */
-  for (int i = 0; i < 3; i++) CHECK(datagram_send(a, out.slots + 5 * DATAGRAM_SLOT, out.descriptors + 5 * DATAGRAM_WORDS, 2, &error) == 2 && error == 0);
   datagram_close(a);
+  datagram_close(b);
 }
 
 static void batches_travel_over_ipv4_with_a_right_icrc(void) { a_batch("127.0.0.1"); }
@@ -279,11 +276,8 @@ static void a_socket_can_be_made_in_another_network_namespace(void) {
 }
 
 static void closing_leaves_no_descriptor(void) {
-  int before = open_files(), error;
+  int before = open_files();
   datagram *d = open_on("127.0.0.1");
-  prepare(0, d, 20, 1);
-  out.descriptors[3] = 1;
-  CHECK(datagram_send(d, out.slots, out.descriptors, 1, &error) == 1 && open_files() > before + 2);
   datagram_close(d);
   CHECK(open_files() == before);
 }

@@ -322,18 +322,17 @@ export abstract class DataPath {
       if (this.txCount === BATCH) this.flush();
       const length = qp.endpoint.next(tx, this.txCount * SLOT, this.nowNs);
       if (length === 0) return false;
-      this.address(qp.peer ?? this.paths.get(qp.endpoint.destination), length, qp.isConnected);
+      this.address(qp.peer ?? this.paths.get(qp.endpoint.destination), length);
     }
     return true;
   }
 
-  /** The packet in the present slot goes to `path`; where there is a connection it may leave from any port. */
-  protected address(path: Path, length: number, isConnected = false): void {
+  /** The packet in the present slot goes to `path`. */
+  protected address(path: Path, length: number): void {
     const { txWords } = this;
     const w = this.txCount * WORDS;
     txWords[w] = length;
     txWords[w + 1] = path.end.port;
-    txWords[w + 3] = isConnected ? 1 : 0;
     txWords[w + 4] = path.words[0];
     txWords[w + 5] = path.words[1];
     txWords[w + 6] = path.words[2];
