@@ -8,6 +8,7 @@ import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
+import { loadAddon } from '../../native/load.js';
 import { addressOf, copyBytes } from '../../nn/kernels.js';
 import { encodeManifest, MANIFEST, type Manifest, type ShardEntry, shardFile, stepFolder, stepOf } from './layout.js';
 import { PIECE, type Piece } from './snapshot.js';
@@ -56,9 +57,12 @@ export interface ShardWritten {
 }
 
 /** Rests around each piece, ms: on a machine whose cores all compute, the step is held up for a piece at most. Copying has to end before the step does. */
-const COPY_REST_MS = 0.1;
+const COPY_REST_MS = 0.02;
 const WRITE_REST_MS = 1;
 const never = new Int32Array(new SharedArrayBuffer(4));
+/** A piece is copied soon after a rest is over, also where the step computes on every core. */
+const SLICE_US = 100;
+loadAddon().shortenSlice(SLICE_US);
 
 /** Writes the file whole or not at all; the next checkpoint can be copied meanwhile. Returns its sha256. */
 async function writeDurably(path: string, chunks: readonly Uint8Array[]): Promise<string> {
