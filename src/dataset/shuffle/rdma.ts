@@ -29,7 +29,7 @@ import type {
   ShuffleServices,
   ShuffleWriter,
 } from './manager.js';
-import { Window } from './window.js';
+import { fetchInOrder, Window } from './window.js';
 
 /** Handler of "my table of this shuffle is here". */
 const HANDLER = 60_110;
@@ -216,36 +216,9 @@ class RdmaShuffle implements ShuffleManager {
     const window = new Window(windowBytes);
     const found = await Promise.all(places.map((place) => this.#locate(shuffle, partition, place)));
     if (into) placeBlocks(found, into);
-    /** Fetches under way, in map order. */
-    const queue: Promise<FetchedBlock[]>[] = [];
-    let next = 0;
-    let turn = 0;
-    const begin = () => {
-      while (next < found.length && queue.length < 64 && window.hasRoom) {
-        const fetch = this.#fetch(shuffle, partition, found[next], next, window);
-        next++;
-        fetch.catch(() => {}); // it is awaited in its turn
-        queue.push(fetch);
-      }
-    };
-    try {
-      for (;;) {
-        begin();
-        const first = queue.shift();
-        if (!first) break;
-        signal?.throwIfAborted();
-        window.setTurn(turn++);
-        for (const block of await first) {
-          counters.blocksRead++;
-          yield block;
-        }
-        counters.mostInFlight = Math.max(counters.mostInFlight, window.most);
-      }
-    } finally {
-      window.close();
-      // What is under way writes into memory that must not be used again before.
-      for (const rest of queue) for (const block of await rest.catch(() => [])) block.release();
-    }
+    yield* fetchInOrder(window, found.length, 64, counters, signal, (map) =>
+      this.#fetch(shuffle, partition, found[map], map, window),
+    );
   }
 
   /** Where the blocks of one map are: here, or in the memory of a peer. */

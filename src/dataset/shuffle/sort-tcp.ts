@@ -26,7 +26,7 @@ import type {
   ShuffleServices,
   ShuffleWriter,
 } from './manager.js';
-import { Window } from './window.js';
+import { fetchInOrder, Window } from './window.js';
 
 const SEND_BYTES = 256 << 10;
 /** A map side that says nothing for so long is taken for gone, ms. */
@@ -204,38 +204,12 @@ class SortTcpShuffle implements ShuffleManager {
     const window = new Window(windowBytes);
     const found = await Promise.all(places.map((place) => this.#locate(shuffle, place)));
     let at = 0;
-    const queue: Promise<FetchedBlock[]>[] = [];
-    let next = 0;
-    let turn = 0;
-    const begin = () => {
-      while (next < found.length && queue.length < 8 && window.hasRoom) {
-        const length = found[next].status.lengths[partition];
-        const target = into?.subarray(at, at + length);
-        at += length;
-        const fetch = this.#fetch(shuffle, partition, found[next], next, window, target);
-        next++;
-        fetch.catch(() => {}); // it is awaited in its turn
-        queue.push(fetch);
-      }
-    };
-    try {
-      for (;;) {
-        begin();
-        const first = queue.shift();
-        if (!first) break;
-        signal?.throwIfAborted();
-        window.setTurn(turn++);
-        for (const block of await first) {
-          counters.blocksRead++;
-          yield block;
-        }
-        counters.mostInFlight = Math.max(counters.mostInFlight, window.most);
-      }
-    } finally {
-      window.close();
-      // What is under way writes into memory that must not be used again before.
-      for (const rest of queue) for (const block of await rest.catch(() => [])) block.release();
-    }
+    yield* fetchInOrder(window, found.length, 8, counters, signal, (map) => {
+      const length = found[map].status.lengths[partition];
+      const target = into?.subarray(at, at + length);
+      at += length;
+      return this.#fetch(shuffle, partition, found[map], map, window, target);
+    });
   }
 
   async #locate(info: ShuffleInfo, place: MapPlace): Promise<Located> {

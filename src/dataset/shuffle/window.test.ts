@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { Window } from './window.js';
+import { newCounters } from './manager.js';
+import { fetchInOrder, Window } from './window.js';
 
 it('bytes in flight stay within the window, but the block whose turn it is always enters', async () => {
   const window = new Window(100);
@@ -26,4 +27,15 @@ it('a later block that fills the window does not keep an earlier one out', async
   const earlier = window.enter(10, 2);
   window.setTurn(2);
   await earlier;
+});
+
+it('whoever keeps all blocks gets all of them, one at a time beyond the window', async () => {
+  const window = new Window(10);
+  const seen: number[] = [];
+  const fetch = async (map: number) => {
+    await window.enter(6, map);
+    return [{ map, bytes: new Uint8Array(6), release: () => window.leave(6) }];
+  };
+  for await (const { map } of fetchInOrder(window, 5, 3, newCounters(), undefined, fetch)) seen.push(map);
+  assert.deepEqual(seen, [0, 1, 2, 3, 4]);
 });

@@ -1,3 +1,5 @@
+import type { FetchedBlock, ShuffleCounters } from './manager.js';
+
 interface Waiter {
   readonly bytes: number;
   readonly turn: number;
@@ -77,5 +79,38 @@ export class Window {
       this.#admit(bytes);
       admit();
     }
+  }
+}
+
+/** The blocks of so many maps, in their order. As many are fetched at once as the window has room for, and `most` at the most; `fetch` is called in order. */
+export async function* fetchInOrder(
+  window: Window,
+  maps: number,
+  most: number,
+  counters: ShuffleCounters,
+  signal: AbortSignal | undefined,
+  fetch: (map: number) => Promise<FetchedBlock[]>,
+): AsyncGenerator<FetchedBlock> {
+  const queue: Promise<FetchedBlock[]>[] = [];
+  let next = 0;
+  try {
+    for (let turn = 0; turn < maps; turn++) {
+      while (next < maps && queue.length < most && (window.hasRoom || next === turn)) {
+        const under = fetch(next++);
+        under.catch(() => {}); // it is awaited in its turn
+        queue.push(under);
+      }
+      signal?.throwIfAborted();
+      window.setTurn(turn);
+      for (const block of (await queue.shift()) ?? []) {
+        counters.blocksRead++;
+        yield block;
+      }
+      counters.mostInFlight = Math.max(counters.mostInFlight, window.most);
+    }
+  } finally {
+    window.close();
+    // What is under way writes into memory that must not be used again before.
+    for (const rest of queue) for (const block of await rest.catch(() => [])) block.release();
   }
 }
