@@ -77,12 +77,12 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
     maskHi: number,
     source: number,
   ): number {
-    if (this.#stuck.size === 0) return super.receive(payload, context, lo, hi, maskLo, maskHi, source);
     const index = this.begin(payload, context, lo, hi, source);
-    if (this.takeUnexpected(index, context, lo, hi, maskLo, maskHi, source)) return index;
-    if (this.#receiveStuck(index, context, lo, hi, maskLo, maskHi, source)) return index;
+    const isStuck = this.#stuck.size > 0;
+    if (this.unexpected.count > 0 && this.takeUnexpected(index, context, lo, hi, maskLo, maskHi, source)) return index;
+    if (isStuck && this.#receiveStuck(index, context, lo, hi, maskLo, maskHi, source)) return index;
     this.requests.aux[index] = this.receives.add(context, lo, hi, maskLo, maskHi, source, index);
-    for (const endpoint of this.#stuck) this.#sendPull(endpoint, index);
+    if (isStuck) for (const endpoint of this.#stuck) this.#sendPull(endpoint, index);
     return index;
   }
 

@@ -39,7 +39,7 @@ export abstract class TagMatching<E extends Endpoint> implements Tags {
   /** Begins a receive; returns the row of its request, which may be complete already. */
   receive(payload: Payload, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): number {
     const index = this.begin(payload, context, lo, hi, source);
-    if (this.takeUnexpected(index, context, lo, hi, maskLo, maskHi, source)) return index;
+    if (this.unexpected.count > 0 && this.takeUnexpected(index, context, lo, hi, maskLo, maskHi, source)) return index;
     this.requests.aux[index] = this.receives.add(context, lo, hi, maskLo, maskHi, source, index);
     return index;
   }
@@ -65,7 +65,6 @@ export abstract class TagMatching<E extends Endpoint> implements Tags {
     source: number,
   ): boolean {
     const { unexpected, requests } = this;
-    if (unexpected.count === 0) return false;
     const row = unexpected.find(context, lo, hi, maskLo, maskHi, source);
     if (row < 0) return false;
     requests.tagLo[index] = unexpected.tagLo[row];
