@@ -121,10 +121,10 @@ int co_await(collective *c, collective_call *call, patience *p, const int32_t *w
   return CALL_DONE;
 }
 
-/* The memory of a process that ends is gone a moment before its end is seen: then the loss is what happened. */
+/* The memory of a process that ends is gone before its end is seen, by a moment, or by many where cores are few: then the loss is what happened. */
 int co_system_failure(collective *c, collective_call *call, patience *p, int error) {
   int may_be_loss = error == ENOENT || error == ESRCH || error == EACCES || error == ESTALE;
-  for (int turn = 0; may_be_loss && turn < 100; turn++) {
+  for (int turn = 0; may_be_loss && turn < 1000; turn++) {
     int status = trouble(c, p);
     if (status) return co_give_up(c, call, p, status);
     poll(NULL, 0, 2);

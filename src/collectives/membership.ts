@@ -60,7 +60,7 @@ export async function decideMembers(exchange: Exchange, name: string, survivor: 
 }
 
 /** How long after a refusal of the operating system a death may become known, ms. */
-const DYING_MS = 1000;
+const DYING_MS = 2000;
 
 /** A process that dies while others map its memory fails them a moment before its death is known: then the loss is what happened. Undefined: nobody died. */
 export async function lossBehind(
