@@ -29,8 +29,8 @@ export function parseSize(text: string): number | undefined {
 
 /** A size for people, in powers of two: '8 B', '4 KiB', '1.5 MiB'; round decimal ones stay as they are: '25 MB'. */
 export function formatSize(bytes: number): string {
-  if (bytes > 0 && bytes % 1e6 === 0 && bytes % 2 ** 20 !== 0)
-    return bytes % 1e9 === 0 ? `${bytes / 1e9} GB` : `${bytes / 1e6} MB`;
+  if (bytes > 0 && bytes % 1e9 === 0 && bytes < 1e12) return `${bytes / 1e9} GB`;
+  if (bytes > 0 && bytes % 1e6 === 0 && bytes < 1e9 && bytes % 2 ** 20 !== 0) return `${bytes / 1e6} MB`;
   let value = bytes;
   let unit = 0;
   while (Math.abs(value) >= 1024 && unit < 4) {
