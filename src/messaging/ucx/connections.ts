@@ -88,6 +88,8 @@ export class UcxConnections implements Connecting {
   #server: Promise<AddressServer> | undefined;
   #watchman: NodeJS.Timeout | undefined;
   #pinger: NodeJS.Timeout | undefined;
+  #nextLook = 0;
+  #nextPing = 0;
 
   constructor(worker: UcxWorker, fabric: UcxFabric) {
     this.#worker = worker;
@@ -196,8 +198,29 @@ export class UcxConnections implements Connecting {
     }
     this.#ways.set(key, { number, process: isNear ? address.process : '' });
     if (isNear) this.#watchman ??= setInterval(() => this.#lookAfter(), WATCH_MS).unref();
-    else this.#pinger ??= setInterval(() => this.#ask(), (this.#worker.options.keepaliveMs ?? 10_000) / LOOKS).unref();
+    else this.#pinger ??= setInterval(() => this.#ask(), this.#askEveryMs).unref();
     return number;
+  }
+
+  get #askEveryMs(): number {
+    return (this.#worker.options.keepaliveMs ?? 10_000) / LOOKS;
+  }
+
+  /**
+   * What the timers do, where it is due: a thread that is blocked in polls calls it, since no timer runs there. A far process that is dead breaks its way when it is
+   * asked; one that computes does not, and answers later.
+   */
+  attend(): void {
+    const now = performance.now();
+    if (now < this.#nextLook) return;
+    this.#nextLook = now + WATCH_MS;
+    this.#lookAfter();
+    if (now < this.#nextPing) return;
+    this.#nextPing = now + this.#askEveryMs;
+    for (const { number, process } of this.#ways.values()) {
+      if (process !== '') continue;
+      for (const endpoint of this.#worker.live) if (endpoint.way === number) endpoint.control(PING);
+    }
   }
 
   #lookAfter(): void {

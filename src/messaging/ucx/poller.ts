@@ -11,6 +11,9 @@ import type { UcxWorker } from './worker.js';
 /** How often a worker looks by itself, milliseconds: UCX's TCP does not wake who has no connection yet. */
 const LOOK_MS = 20;
 
+/** After how many polls that found nothing peers are looked after. */
+const IDLE_POLLS = 4096;
+
 export class UcxPoller implements Progress {
   isPolling = false;
   readonly rings: Rings;
@@ -18,6 +21,7 @@ export class UcxPoller implements Progress {
   readonly #addon: UcxAddon;
   readonly #heartbeat: NodeJS.Timeout;
   #isWatched = false;
+  #idlePolls = 0;
   #bedtime: NodeJS.Immediate | undefined;
   #wake: (() => void) | undefined;
   #isClosed = false;
@@ -41,7 +45,8 @@ export class UcxPoller implements Progress {
       if (n > 0) {
         this.#isWatched = false; // what was worked off took the watch with it
         this.#rouse();
-      }
+        this.#idlePolls = 0;
+      } else if (++this.#idlePolls % IDLE_POLLS === 0) this.#worker.connections.attend();
       return n + this.#worker.advance();
     } finally {
       this.isPolling = false;

@@ -1,4 +1,4 @@
-/** Rank 0 waits on its thread, with nothing under way that the network could miss, for a rank that dies. */
+/** Rank 0 waits on its thread, with nothing under way that a network could miss, for a rank that dies. */
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { openContext } from '../../../src/messaging/index.js';
 import { asRank, say } from '../rank.js';
 
 asRank(async ({ rank, size, exchange }) => {
-  const context = await openContext({ device: 'roce' });
+  const context = await openContext({ device: process.env['DEVICE'] as string });
   const worker = await context.createWorker({ keepaliveMs: 1000 });
   const comm = await Communicator.create({ rank, size, exchange, worker });
   await comm.barrier();
