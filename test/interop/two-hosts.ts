@@ -18,6 +18,15 @@ function ip(...words: string[]): boolean {
   return spawnSync('ip', words, { stdio: 'ignore' }).status === 0;
 }
 
+/** The kernel tells programs of a plugged cable up to a second later. */
+function awaitCarrier(name: string): void {
+  for (const deadline = performance.now() + 10_000; ; ) {
+    const { stdout } = spawnSync('ip', ['-n', name, 'link', 'show', 'cable'], { encoding: 'utf8' });
+    if (stdout.includes('state UP')) return;
+    assert.ok(performance.now() < deadline, `the cable of ${name} is not up: ${stdout}`);
+  }
+}
+
 /** Makes the hosts before the tests of this file and removes them afterwards. `network` is the third byte of their addresses: files run side by side. */
 export function twoHosts(network: number): TwoHosts {
   const names = [0, 1].map((host) => `verbena-${network}-${host}-${process.pid}`);
@@ -36,6 +45,7 @@ export function twoHosts(network: number): TwoHosts {
       assert.ok(ip('-n', name, 'link', 'set', 'cable', 'up'));
       assert.ok(ip('-n', name, 'link', 'set', 'lo', 'up'));
     }
+    for (const name of names) awaitCarrier(name);
   });
   after(() => {
     if (!skip) for (const name of names) ip('netns', 'del', name);
