@@ -52,6 +52,9 @@ interface Lifeline {
   heardAt: number;
 }
 
+/** How much earlier than rank 0 the others are told that the world cannot come together, ms. */
+const TELL_OTHERS_MS = 250;
+
 /** Ranks have this long to say where they wait, ms. */
 const ANSWER_MS = 300;
 
@@ -257,10 +260,12 @@ export class Coordinator {
     else if (this.#members.size === size) for (const waiting of [...this.#joining.keys()]) this.#answerJoin(waiting);
   }
 
-  /** The world cannot come together: the first reason goes to everybody, also to those who come later. */
+  /** The world cannot come together: the first reason goes to everybody, also to those who come later. Rank 0 may hold this store: it is told, and ends, after the others. */
   #giveUp(error: LaunchError): void {
-    this.#failed ??= error;
-    for (const rank of [...this.#joining.keys()]) this.#answerJoin(rank, this.#failed);
+    const reason = this.#failed ?? error;
+    this.#failed = reason;
+    for (const rank of [...this.#joining.keys()]) if (rank !== 0) this.#answerJoin(rank, reason);
+    setTimeout(() => this.#answerJoin(0, reason), TELL_OTHERS_MS);
   }
 
   #lateError(timeoutMs: number): LaunchError {
