@@ -109,6 +109,10 @@ export class Context {
     for (const worker of [...this.#workers]) await worker.close({ force: true });
     this.#fabric.close();
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
 /** Opens devices, or UCX, and makes a context of them. Throws VERBS_NO_DEVICE, MSG_INVALID. */

@@ -207,4 +207,8 @@ export abstract class Endpoint {
   close(options: CallOptions & { force?: boolean } = {}): Promise<void> {
     return this.worker.closeEndpoint(this, options);
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }

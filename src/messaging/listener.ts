@@ -90,4 +90,8 @@ export class Listener implements AsyncIterable<Endpoint> {
     for (const taken of this.#taken) taken.close();
     for (const taker of this.#takers.splice(0)) taker(undefined);
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

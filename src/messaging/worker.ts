@@ -429,4 +429,8 @@ export abstract class Worker {
     this.release();
     this.context.forget(this);
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }

@@ -382,6 +382,10 @@ export class Distributed {
     this.#communicator?.close();
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   #pass(input: StepInput): Passed {
     const { count, globalCount, learningRate } = input;
     const exchange = this.#exchange as GradientExchange;

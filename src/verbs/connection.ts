@@ -36,6 +36,7 @@ export interface Connection {
   readonly closed: Promise<string>;
   /** Tells the peer and moves the queue pair to ERR, so that outstanding requests flush. */
   disconnect(): void;
+  [Symbol.dispose](): void;
 }
 
 /** A request that waits for an answer. Unanswered it is rejected when the initiator's timeout ends. */

@@ -118,16 +118,18 @@ export class FileStore implements Store {
     return this.#read(key);
   }
 
-  async wait(key: string, { timeoutMs = DEFAULT_TIMEOUT_MS }: WaitOptions = {}): Promise<Uint8Array> {
+  async wait(key: string, { timeoutMs = DEFAULT_TIMEOUT_MS, signal }: WaitOptions = {}): Promise<Uint8Array> {
     return this.#until(
       timeoutMs,
+      signal,
       () => this.#read(key),
       () => `nobody set '${key}' within ${timeoutMs} ms: check that the rank that sets it runs and spells it the same`,
     );
   }
 
   /** Waits for a change in the directory until `look` finds something. */
-  async #until<T>(timeoutMs: number, look: () => T | undefined, late: () => string): Promise<T> {
+  async #until<T>(timeoutMs: number, signal: AbortSignal | undefined, look: () => T | undefined, late: () => string): Promise<T> {
+    signal?.throwIfAborted();
     const found = look();
     if (found !== undefined) return found;
     return new Promise<T>((resolve, reject) => {
@@ -136,9 +138,11 @@ export class FileStore implements Store {
         watcher.close();
         clearTimeout(timer);
         this.#closed.signal.removeEventListener('abort', closed);
+        signal?.removeEventListener('abort', aborted);
         act();
       };
       const closed = () => settle(() => reject(new LaunchError('LAUNCH_CLOSED', 'the store was closed')));
+      const aborted = () => settle(() => reject(signal?.reason));
       const check = () => {
         try {
           const value = look();
@@ -149,6 +153,7 @@ export class FileStore implements Store {
       };
       const timer = setTimeout(() => settle(() => reject(new LaunchError('LAUNCH_TIMEOUT', late()))), timeoutMs);
       this.#closed.signal.addEventListener('abort', closed);
+      signal?.addEventListener('abort', aborted);
       watcher.on('change', check);
       watcher.on('error', (error) => settle(() => reject(error)));
       check(); // it may have appeared before the watch stood
@@ -192,10 +197,14 @@ export class FileStore implements Store {
     });
   }
 
-  async barrier(name: string, { count = this.#size, timeoutMs = DEFAULT_TIMEOUT_MS }: BarrierOptions = {}): Promise<void> {
+  async barrier(
+    name: string,
+    { count = this.#size, timeoutMs = DEFAULT_TIMEOUT_MS, signal }: BarrierOptions = {},
+  ): Promise<void> {
     if (count === undefined || !Number.isInteger(count) || count < 1) {
       throw new LaunchError('LAUNCH_INVALID', `barrier '${name}' needs a count of 1 or more: got ${count}`);
     }
+    signal?.throwIfAborted();
     const key = `barrier/${name}`;
     // Arrivals are counted for ever; the round of an arrival is complete when the count reaches the end of that round.
     const arrival = await this.#locked(() => this.#add(key, 1));
@@ -203,6 +212,7 @@ export class FileStore implements Store {
     const arrived = () => Number(Buffer.from(this.#read(key) ?? bytesOf('0')).toString());
     await this.#until(
       timeoutMs,
+      signal,
       () => (arrived() >= target ? true : undefined),
       () => `barrier '${name}': ${arrived() - (target - count)} of ${count} arrived within ${timeoutMs} ms`,
     );
@@ -210,6 +220,10 @@ export class FileStore implements Store {
 
   close(): void {
     this.#closed.abort();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 }
 

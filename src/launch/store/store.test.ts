@@ -57,6 +57,16 @@ function suite(name: string, open: () => Promise<Store>): void {
       await assert.rejects((await client()).wait('never', { timeoutMs: 30 }), fails('LAUNCH_TIMEOUT', /'never'/));
     });
 
+    it('a signal ends a wait with its reason', async () => {
+      const store = await client();
+      const reason = new Error('enough');
+      const stop = new AbortController();
+      const waiting = [store.wait('never', { signal: stop.signal }), store.barrier('alone', { count: 2, signal: stop.signal })];
+      setImmediate(() => stop.abort(reason));
+      for (const one of await Promise.allSettled(waiting)) assert.deepEqual(one, { status: 'rejected', reason });
+      await assert.rejects(store.wait('never', { signal: stop.signal }), reason);
+    });
+
     it('adds without losing an addition when many clients add at once', async () => {
       const clients = await Promise.all(Array.from({ length: 6 }, client));
       const sums = await Promise.all(

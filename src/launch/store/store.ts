@@ -9,6 +9,8 @@
 export interface WaitOptions {
   /** Milliseconds; 0 asks without waiting. Default 60,000. */
   timeoutMs?: number;
+  /** Gives up with the signal's reason; who has arrived at a barrier counts as there all the same. Default: none. */
+  signal?: AbortSignal;
 }
 
 export interface BarrierOptions extends WaitOptions {
@@ -40,6 +42,7 @@ export interface Store {
   barrier(name: string, options?: BarrierOptions): Promise<void>;
   /** Lets go; waiting calls fail with LAUNCH_CLOSED. Idempotent. */
   close(): void;
+  [Symbol.dispose](): void;
 }
 
 export const DEFAULT_TIMEOUT_MS = 60_000;

@@ -169,18 +169,20 @@ export class TcpStore implements Store {
   }
 
   /** Sends a request and waits for its answer. */
-  call(header: object, value?: Uint8Array, timeoutMs = 0): Promise<Frame> {
-    return this.#send({ ...header, timeoutMs }, value, timeoutMs + ANSWER_MS);
+  call(header: object, value?: Uint8Array, timeoutMs = 0, signal?: AbortSignal): Promise<Frame> {
+    return this.#send({ ...header, timeoutMs }, value, timeoutMs + ANSWER_MS, signal);
   }
 
   /** @param limitMs without an answer for so long the server counts as stuck; undefined: never */
-  #send(header: object, value: Uint8Array | undefined, limitMs: number | undefined): Promise<Frame> {
+  #send(header: object, value: Uint8Array | undefined, limitMs: number | undefined, signal?: AbortSignal): Promise<Frame> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#next++;
     this.#socket.ref();
     return new Promise<Frame>((resolve, reject) => {
       const settle = (act: () => void) => {
         clearTimeout(timer);
+        signal?.removeEventListener('abort', aborted);
         this.#calls.delete(id);
         this.#idle();
         act();
@@ -190,6 +192,8 @@ export class TcpStore implements Store {
           'LAUNCH_TIMEOUT',
           `the store at ${this.#where} gave no answer: its process is stopped or its host overloaded`,
         );
+      const aborted = () => settle(() => reject(signal?.reason));
+      signal?.addEventListener('abort', aborted);
       const timer = limitMs === undefined ? undefined : setTimeout(() => settle(() => reject(stuck())), limitMs);
       this.#calls.set(id, {
         resolve: (frame) => settle(() => resolve(frame)),
@@ -199,10 +203,10 @@ export class TcpStore implements Store {
     });
   }
 
-  async #waitingCall(site: string, header: object, timeoutMs: number): Promise<Frame> {
+  async #waitingCall(site: string, header: object, { timeoutMs = DEFAULT_TIMEOUT_MS, signal }: WaitOptions): Promise<Frame> {
     const done = this.#options.waiting?.(site);
     try {
-      return await this.call(header, undefined, timeoutMs);
+      return await this.call(header, undefined, checkTimeout(timeoutMs), signal);
     } finally {
       done?.();
     }
@@ -216,8 +220,8 @@ export class TcpStore implements Store {
     return found(await this.call({ op: 'get', key }));
   }
 
-  async wait(key: string, { timeoutMs = DEFAULT_TIMEOUT_MS }: WaitOptions = {}): Promise<Uint8Array> {
-    return (await this.#waitingCall(`store.wait '${key}'`, { op: 'wait', key }, checkTimeout(timeoutMs))).value;
+  async wait(key: string, options: WaitOptions = {}): Promise<Uint8Array> {
+    return (await this.#waitingCall(`store.wait '${key}'`, { op: 'wait', key }, options)).value;
   }
 
   /** As `wait`, for ever, seen in no report and without keeping the process alive. Rejects when the store is closed. */
@@ -251,19 +255,20 @@ export class TcpStore implements Store {
     return (await this.call({ op: 'delete', key })).header['found'] === true;
   }
 
-  async barrier(
-    name: string,
-    { count = this.#options.size, timeoutMs = DEFAULT_TIMEOUT_MS }: BarrierOptions = {},
-  ): Promise<void> {
+  async barrier(name: string, { count = this.#options.size, ...options }: BarrierOptions = {}): Promise<void> {
     if (!Number.isInteger(count) || (count as number) < 1) {
       throw new LaunchError('LAUNCH_INVALID', `barrier '${name}' needs a count of 1 or more: got ${count}`);
     }
-    await this.#waitingCall(`barrier '${name}'`, { op: 'barrier', key: name, count }, checkTimeout(timeoutMs));
+    await this.#waitingCall(`barrier '${name}'`, { op: 'barrier', key: name, count }, options);
   }
 
   close(): void {
     this.#end(new LaunchError('LAUNCH_CLOSED', 'the store was closed: call it before finalize()'));
     this.#socket.destroySoon();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 
   /** A connection on which nobody waits does not keep the process alive. */

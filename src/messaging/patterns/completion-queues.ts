@@ -65,4 +65,8 @@ export class CompletionQueues {
     for (const queue of this.#queues.splice(0)) queue.close();
     this.thread?.close();
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

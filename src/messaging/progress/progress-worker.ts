@@ -84,6 +84,10 @@ export class ProgressEndpoint {
   async close(options: CallOptions & { force?: boolean } = {}): Promise<void> {
     await this.#worker.call({ op: 'closeEndpoint', endpoint: this.id, isForced: options.force ?? false }, options);
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
 /** Opens a messaging worker in a thread of its own. Throws what `openContext` and `createWorker` throw. */
@@ -281,6 +285,10 @@ export class ProgressWorker {
     this.#listeners.clear();
     await this.call({ op: 'close', isForced });
     await this.#thread.terminate();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 }
 

@@ -205,4 +205,8 @@ export class SymmetricHeap {
     this.#exposed.close();
     this.#worker.context.free(this.local);
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

@@ -194,4 +194,8 @@ export class CheckpointWriter {
     await this.flush();
     await this.#thread.terminate();
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }

@@ -414,6 +414,10 @@ export class ParameterClient {
     await this.#worker.close({ timeoutMs: 2000 }).catch(() => undefined);
     await this.#context.close();
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
 const NOTHING = new Uint8Array(0);

@@ -130,6 +130,10 @@ export class ParameterServerGroup {
     await this.client?.close();
     return this.#server?.close(patienceMs);
   }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
 }
 
 function planOf(options: GroupOptions): GroupPlan {

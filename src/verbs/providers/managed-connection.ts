@@ -45,6 +45,10 @@ export class ManagedConnection implements Connection {
     this.qp.stop();
     this.end(reason);
   }
+
+  [Symbol.dispose](): void {
+    this.disconnect();
+  }
 }
 
 /** What answers requests. `D` is what the provider keeps of a request. */

@@ -130,11 +130,13 @@ function established(device: ShmDevice, wire: Wire, qp: QueuePair, privateData: 
     if (message.t === 'DREQ') wire.end('the peer disconnected');
   };
   wire.socket.unref();
+  const disconnect = () => wire.finish({ t: 'DREQ' }, 'disconnected');
   return {
     qp,
     privateData: new Uint8Array(Buffer.from(privateData ?? '', 'base64')),
     closed,
-    disconnect: () => wire.finish({ t: 'DREQ' }, 'disconnected'),
+    disconnect,
+    [Symbol.dispose]: disconnect,
   };
 }
 
