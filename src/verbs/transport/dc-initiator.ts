@@ -15,13 +15,12 @@
 
 import { STATUS } from '../status.js';
 import { DcMessage, DcVerdict, decodeDc, encodeDc } from './dc-messages.js';
-import { NEVER, type TransportCounters, type TransportEndpoint, type TransportHost } from './host.js';
-import type { TransportMemory } from './memory.js';
+import type { EndpointParts } from './endpoint-parts.js';
+import { NEVER, type TransportEndpoint } from './host.js';
 import { DcOpcode, Flag } from './opcode.js';
 import { Packet } from './packet.js';
 import { RcRequester, type RequesterOwner } from './rc-requester.js';
 import type { RcSettings } from './rc-settings.js';
-import type { SendQueue } from './send-queue.js';
 import { ackTimeoutNs, patience } from './timing.js';
 
 const State = { idle: 0, connecting: 1, connected: 2, error: 3 } as const;
@@ -29,15 +28,11 @@ const State = { idle: 0, connecting: 1, connected: 2, error: 3 } as const;
 /** A connection that is not used for this long is dropped; well before a target forgets it. */
 export const DC_IDLE_NS = 100_000_000;
 
-export interface DcInitiatorParts {
+export interface DcInitiatorParts extends Omit<EndpointParts, 'receiveQueue'> {
   /** Its own number: where answers come to. */
-  qpNum: number;
-  sendQueue: SendQueue;
-  memory: TransportMemory;
-  host: TransportHost;
-  counters: TransportCounters;
+  readonly qpNum: number;
   /** Where tokens start: after every token that an earlier initiator of the same number has used. Default 0. */
-  firstToken?: number;
+  readonly firstToken?: number;
 }
 
 export class DcInitiator implements TransportEndpoint, RequesterOwner {

@@ -11,13 +11,12 @@
  */
 
 import { DcMessage, DcVerdict, decodeDc, encodeDc } from './dc-messages.js';
-import { NEVER, type TransportCounters, type TransportEndpoint, type TransportHost } from './host.js';
-import type { TransportMemory } from './memory.js';
+import type { EndpointParts } from './endpoint-parts.js';
+import { NEVER, type TransportEndpoint } from './host.js';
 import { DcOpcode, Flag } from './opcode.js';
 import { Packet } from './packet.js';
 import { RcResponder, type ResponderOwner } from './rc-responder.js';
 import type { RcSettings } from './rc-settings.js';
-import type { ReceiveQueue } from './receive-queue.js';
 
 /** A context whose initiator is silent for this long is dropped: longer than an initiator keeps an idle connection or retries. */
 const DC_FORGET_NS = 600_000_000_000;
@@ -29,17 +28,13 @@ export interface ContextNumbers {
   release(number: number): void;
 }
 
-export interface DcTargetParts {
-  qpNum: number;
-  receiveQueue: ReceiveQueue;
-  memory: TransportMemory;
-  host: TransportHost;
-  counters: TransportCounters;
-  numbers: ContextNumbers;
+export interface DcTargetParts extends Omit<EndpointParts, 'sendQueue'> {
+  readonly qpNum: number;
+  readonly numbers: ContextNumbers;
   /** Key that initiators must name, 32 bits. */
-  dcKey: number;
+  readonly dcKey: number;
   /** Connections at a time. Default 65536. */
-  maxContexts?: number;
+  readonly maxContexts?: number;
 }
 
 class Context implements ResponderOwner {

@@ -10,7 +10,7 @@
  * nothing, except that bytes of a failing packet may have been written inside memory that the message was allowed to write.
  */
 
-import { ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE } from '../access.js';
+import { ACCESS_REMOTE_WRITE } from '../access.js';
 import { WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../opcode.js';
 import { STATUS } from '../status.js';
 import { WC_WITH_IMM } from '../work-completions.js';
@@ -106,7 +106,7 @@ export class InboundMessage {
   flush(isShared: boolean): void {
     this.kind = Kind.none;
     if (this.hasWork) this.completeWith(STATUS.WR_FLUSH_ERR);
-    while (!isShared && this.take()) this.completeWith(STATUS.WR_FLUSH_ERR);
+    if (!isShared) this.queue.flush(this.host);
   }
 
   private take(): boolean {
@@ -123,23 +123,14 @@ export class InboundMessage {
       this.completeWith(STATUS.LOC_LEN_ERR);
       return Verdict.tooLong;
     }
-    if (!this.isWritable(p.payloadLength) || !this.work.scatter(this.memory, this.placed, b, p.payloadAt, p.payloadLength)) {
+    const { work, memory } = this;
+    const isEmpty = p.payloadLength === 0;
+    if (!isEmpty && !(work.isWritable(memory) && work.scatter(memory, this.placed, b, p.payloadAt, p.payloadLength))) {
       this.completeWith(STATUS.LOC_PROT_ERR);
       return Verdict.localFault;
     }
     this.placed += p.payloadLength;
     return Verdict.ok;
-  }
-
-  /** Whether the elements of the receive request grant local write. */
-  private isWritable(length: number): boolean {
-    if (length === 0) return true;
-    const w = this.work;
-    for (let i = 0; i < w.sgeCount; i++) {
-      if (w.sgeLength[i] > 0 && !this.memory.check(w.sgeKey[i], w.sgeAddress[i], w.sgeLength[i], ACCESS_LOCAL_WRITE))
-        return false;
-    }
-    return true;
   }
 
   private acceptWrite(p: Packet, b: Uint8Array, isFirst: boolean, isLast: boolean): number {

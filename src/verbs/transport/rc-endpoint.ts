@@ -15,31 +15,19 @@
  *     requester ──packets──> switch with a long queue ──marked──> endpoint there ──CNP──> requester.slowDown
  */
 
-import type { TransportCounters, TransportEndpoint, TransportHost } from './host.js';
-import type { TransportMemory } from './memory.js';
+import type { EndpointParts } from './endpoint-parts.js';
+import type { TransportEndpoint, TransportHost } from './host.js';
 import { Flag, OPCODE_CNP } from './opcode.js';
 import { encodeHeaders, Packet } from './packet.js';
 import { RcRequester, type RequesterOwner } from './rc-requester.js';
 import { RcResponder, type ResponderOwner } from './rc-responder.js';
 import type { RcSettings } from './rc-settings.js';
-import type { ReceiveQueue } from './receive-queue.js';
-import type { SendQueue } from './send-queue.js';
 import type { StateCopy } from './state-copy.js';
 
 /** Time between two congestion notifications of a connection at least. */
 const CNP_INTERVAL_NS = 50_000;
 /** Bytes of a congestion notification after its BTH: reserved, zero. */
 const CNP_BYTES = 16;
-
-export interface RcEndpointParts {
-  sendQueue: SendQueue;
-  receiveQueue: ReceiveQueue;
-  /** The receive queue is a shared one: its requests survive this connection. Default: false. */
-  isShared?: boolean;
-  memory: TransportMemory;
-  host: TransportHost;
-  counters: TransportCounters;
-}
 
 export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderOwner {
   readonly destination = 0;
@@ -53,7 +41,7 @@ export class RcEndpoint implements TransportEndpoint, RequesterOwner, ResponderO
   private owesCnp = false;
   private nextCnpNs = 0;
 
-  constructor(parts: RcEndpointParts, settings: RcSettings) {
+  constructor(parts: EndpointParts, settings: RcSettings) {
     const { sendQueue, receiveQueue, memory, host, counters } = parts;
     this.host = host;
     this.destQp = settings.destQp;

@@ -10,6 +10,10 @@
  */
 
 import { acquire, release } from '../../native/ordering.js';
+import { ACCESS_LOCAL_WRITE } from '../access.js';
+import { WC_RECV } from '../opcode.js';
+import { STATUS } from '../status.js';
+import type { TransportHost } from './host.js';
 import type { TransportMemory } from './memory.js';
 import { powerOfTwo, seqAdd, seqDistance } from './sequence.js';
 import type { StateCopy } from './state-copy.js';
@@ -40,6 +44,15 @@ export class ReceiveWork {
       this.sgeKey[i] = s.number(this.sgeKey[i]);
     }
     s.skip(3 * (this.sgeAddress.length - this.sgeCount));
+  }
+
+  /** Whether all of its memory is registered and may be written. */
+  isWritable(memory: TransportMemory): boolean {
+    for (let i = 0; i < this.sgeCount; i++) {
+      const length = this.sgeLength[i];
+      if (length > 0 && !memory.check(this.sgeKey[i], this.sgeAddress[i], length, ACCESS_LOCAL_WRITE)) return false;
+    }
+    return true;
   }
 
   /** Scatters `length` bytes of `from` to this request's memory, `offset` bytes into it. The caller has checked that they fit. */
@@ -139,6 +152,12 @@ export class ReceiveQueue {
   /** Drops every request without a completion. */
   clear(): void {
     release(this.control, HEAD, this.control[TAIL]);
+  }
+
+  /** Every request completes with WR_FLUSH_ERR. */
+  flush(host: TransportHost): void {
+    const work = new ReceiveWork(this.maxSge);
+    while (this.take(work)) host.receiveComplete(work.id, STATUS.WR_FLUSH_ERR, WC_RECV, 0, 0, 0, 0, false);
   }
 
   /** Takes the oldest request. False when there is none. */

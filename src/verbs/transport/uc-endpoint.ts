@@ -1,8 +1,6 @@
 /**
- * One end of an unreliable connection: RC's segmentation without its answers. A request completes when its last packet has left; a
- * message with a missing packet is gone as a whole, and nobody is told.
- *
- *     sender:    start ──> First, Middle ... Last ──> complete, next request          local fault ──> send queue error (sends flush) ── resume ──>
+ * One end of an unreliable connection: RC's segmentation without its answers. A message with a missing packet is gone as a whole, and nobody is
+ * told.
  *
  *     receiver:            PSN as expected                      PSN not as expected
  *         in step ──────────────────────────> place ;  First or Only: drop what was open, begin there
@@ -11,89 +9,45 @@
  */
 
 import { STATUS } from '../status.js';
-import { NEVER, type TransportCounters, type TransportEndpoint, type TransportHost } from './host.js';
+import type { EndpointParts } from './endpoint-parts.js';
 import { InboundMessage, Verdict } from './inbound-message.js';
-import type { TransportMemory } from './memory.js';
 import { Flag, Service } from './opcode.js';
-import { encodeHeaders, Packet, padPacket } from './packet.js';
+import { encodeHeaders, type Packet, padPacket } from './packet.js';
 import { psnAdd } from './psn.js';
-import type { ReceiveQueue } from './receive-queue.js';
 import { MAX_MESSAGE_BYTES, packetBytes, packetCount, sendOp, writeOp } from './segmentation.js';
-import { SendFlag, type SendQueue } from './send-queue.js';
+import { SendFlag } from './send-queue.js';
+import { UnreliableEndpoint } from './unreliable-endpoint.js';
 import type { UcSettings } from './unreliable-settings.js';
 
 const SEND = 0;
 const SEND_WITH_IMM = 1;
 const RDMA_WRITE_WITH_IMM = 3;
 
-export interface UcEndpointParts {
-  sendQueue: SendQueue;
-  receiveQueue: ReceiveQueue;
-  /** The receive queue is a shared one. Default: false. */
-  isShared?: boolean;
-  memory: TransportMemory;
-  host: TransportHost;
-  counters: TransportCounters;
-}
-
-export class UcEndpoint implements TransportEndpoint {
-  readonly deadline = NEVER;
+export class UcEndpoint extends UnreliableEndpoint {
   readonly destination = 0;
-  private readonly parts: UcEndpointParts;
   private readonly settings: UcSettings;
   private readonly inbound: InboundMessage;
-  private readonly out = new Packet();
-  private sendPsn: number;
   private expectedPsn: number;
   /** Packet of the head request to send next. */
   private index = 0;
   private isLost = false;
-  private isFailed = false;
-  private isSendFailed = false;
-  private isPaused = false;
-  private drainEnd = 0;
 
-  constructor(parts: UcEndpointParts, settings: UcSettings) {
-    this.parts = parts;
+  constructor(parts: EndpointParts, settings: UcSettings) {
+    super(parts, settings.sendPsn, settings.partitionKey);
     this.settings = settings;
     this.inbound = new InboundMessage(parts.receiveQueue, parts.memory, parts.host, settings);
-    this.sendPsn = settings.sendPsn;
     this.expectedPsn = settings.receivePsn;
-    this.out.migrated = true;
     this.out.destQp = settings.destQp;
-    this.out.partitionKey = settings.partitionKey ?? 0xffff;
-  }
-
-  /** Finishes what is in the queue now and starts nothing after it; the host hears SQ_DRAINED when it is out. */
-  drain(): void {
-    this.isPaused = true;
-    this.drainEnd = this.parts.sendQueue.tail;
-    if (this.parts.sendQueue.count === 0) this.parts.host.event('SQ_DRAINED');
-  }
-
-  /** The PSN that the next packet will have: set when the queue pair is made ready to send. */
-  startAt(psn: number): void {
-    this.sendPsn = psn;
-  }
-
-  /** Ends a drain, or the send queue's error state. */
-  resume(): void {
-    this.isPaused = false;
-    this.isSendFailed = false;
   }
 
   next(b: Uint8Array, at: number): number {
+    if (!this.canSend()) return 0;
     const q = this.parts.sendQueue;
-    if (q.count === 0) return 0;
-    if (this.isFailed || this.isSendFailed) {
-      q.flush(this.parts.host);
-      return 0;
-    }
     const slot = q.slot(q.head);
     const length = q.length[slot];
     const { mtu } = this.settings;
     if (this.index === 0) {
-      if (this.isPaused && q.head === this.drainEnd) return 0;
+      if (this.isHeldBack) return 0;
       if (length > MAX_MESSAGE_BYTES) return this.fail(STATUS.LOC_LEN_ERR);
       if (!q.checkLocal(this.parts.memory, slot, 0)) return this.fail(STATUS.LOC_PROT_ERR);
     }
@@ -103,7 +57,6 @@ export class UcEndpoint implements TransportEndpoint {
     const p = this.out;
     if (opcode <= SEND_WITH_IMM) p.opcode = Service.uc | sendOp(this.index, packets, opcode !== SEND);
     else p.opcode = Service.uc | writeOp(this.index, packets, opcode === RDMA_WRITE_WITH_IMM);
-    p.psn = this.sendPsn;
     p.solicited = isLast && (q.flags[slot] & SendFlag.solicited) !== 0;
     p.payloadLength = packetBytes(length, mtu, this.index);
     p.remoteAddress = q.remoteAddress[slot];
@@ -115,16 +68,8 @@ export class UcEndpoint implements TransportEndpoint {
       this.index = 0;
       return this.fail(STATUS.LOC_PROT_ERR);
     }
-    const sent = padPacket(p, b, payloadAt + p.payloadLength) - at;
-    this.sendPsn = psnAdd(this.sendPsn, 1);
-    this.parts.counters.packetsSent++;
-    this.parts.counters.bytesSent += sent;
     this.index = isLast ? 0 : this.index + 1;
-    if (isLast) {
-      q.complete(this.parts.host, STATUS.SUCCESS);
-      if (this.isPaused && q.head === this.drainEnd) this.parts.host.event('SQ_DRAINED');
-    }
-    return sent;
+    return this.left(padPacket(p, b, payloadAt + p.payloadLength) - at, isLast);
   }
 
   receive(p: Packet, b: Uint8Array): void {
@@ -155,28 +100,10 @@ export class UcEndpoint implements TransportEndpoint {
     if (verdict === Verdict.tooLong || verdict === Verdict.localFault) this.stop();
   }
 
-  /** No timer ever runs. */
-  tick(): void {}
-
   flush(): void {
     this.isFailed = true;
     this.index = 0;
     this.parts.sendQueue.flush(this.parts.host);
     this.inbound.flush(this.parts.isShared ?? false);
-  }
-
-  /** A send request fails: the send queue stops, receiving goes on. */
-  private fail(status: number): 0 {
-    const { sendQueue, host } = this.parts;
-    sendQueue.complete(host, status);
-    sendQueue.flush(host);
-    this.isSendFailed = true;
-    host.sendQueueError();
-    return 0;
-  }
-
-  private stop(): void {
-    this.flush();
-    this.parts.host.event('QP_FATAL');
   }
 }

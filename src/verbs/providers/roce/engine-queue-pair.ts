@@ -6,21 +6,16 @@
  */
 
 import type { AsyncEventType } from '../../device.js';
-import { WC_RECV } from '../../opcode.js';
 import type { QpAttributes, QpState } from '../../qp-state.js';
 import { STATUS } from '../../status.js';
-import { DcInitiator } from '../../transport/dc-initiator.js';
-import { DcTarget } from '../../transport/dc-target.js';
+import { EndpointControl } from '../../transport/endpoint-control.js';
 import type { TransportEndpoint, TransportHost } from '../../transport/host.js';
 import type { TransportMemory } from '../../transport/memory.js';
 import { Service } from '../../transport/opcode.js';
-import { RcEndpoint } from '../../transport/rc-endpoint.js';
-import type { RcSettings } from '../../transport/rc-settings.js';
-import { type ReceiveQueue, ReceiveWork } from '../../transport/receive-queue.js';
+import type { RcEndpoint } from '../../transport/rc-endpoint.js';
+import type { ReceiveQueue } from '../../transport/receive-queue.js';
 import { StateCopy } from '../../transport/state-copy.js';
 import { ACK_TIMEOUT_NS } from '../../transport/timing.js';
-import { UcEndpoint } from '../../transport/uc-endpoint.js';
-import { UdEndpoint } from '../../transport/ud-endpoint.js';
 import { type CompletionRing, Pushed } from './completion-ring.js';
 import type { DataPath } from './data-path.js';
 import { FastQueuePair } from './fast-path.js';
@@ -34,12 +29,6 @@ const FAST = process.env['VERBENA_ROCE_FAST'] !== '0';
 
 /** Where native/rc-fast.h has the deadline. */
 const DEADLINE = 5;
-
-/** An endpoint that sends: all but the DC target. */
-interface Sender extends TransportEndpoint {
-  drain(): void;
-  resume(): void;
-}
 
 export class EngineQueuePair implements TransportHost {
   readonly record: QueuePairRecord;
@@ -58,10 +47,9 @@ export class EngineQueuePair implements TransportHost {
   /** When its entry among the timers falls due. */
   timerAt = Number.POSITIVE_INFINITY;
   private readonly engine: DataPath;
-  private readonly domain: TransportMemory;
   private readonly srq: SharedReceiveMemory | undefined;
   private readonly receiveQueue: ReceiveQueue;
-  private settings: RcSettings | undefined;
+  private readonly control: EndpointControl;
   private epoch = 0;
   private wantsDrained = false;
   private copy: StateCopy | undefined;
@@ -76,12 +64,23 @@ export class EngineQueuePair implements TransportHost {
   ) {
     this.engine = engine;
     this.record = record;
-    this.domain = domain;
     this.sendCq = sendCq;
     this.recvCq = recvCq;
     this.srq = srq;
     this.memory = new QueuePairMemory(record.send, record.receive, record.buffer);
     this.receiveQueue = srq?.queue ?? this.memory.receiveQueue;
+    const { type, qpNum, dcKey } = record;
+    const { mtu, window } = engine.data;
+    this.control = new EndpointControl({
+      ...{ type, qpNum, dcKey: dcKey >>> 0, mtu, window, isShared: srq !== undefined },
+      sendQueue: this.memory.sendQueue,
+      receiveQueue: this.receiveQueue,
+      memory: domain,
+      host: this,
+      counters: engine.counters,
+      numbers: { allocate: () => engine.allocateNumber(this), release: (number) => engine.releaseNumber(number) },
+      newToken: () => engine.newToken(),
+    });
   }
 
   /** In the error state. */
@@ -124,13 +123,11 @@ export class EngineQueuePair implements TransportHost {
   ): void {
     this.engine.touch(this);
     if (state) this.shareState(state);
-    if (to === 'RESET') this.reset();
-    else if (to === 'RTR') this.makeEndpoint(attributes, peer);
-    else if (to === 'RTS') this.makeReady(from, attributes);
-    else if (to === 'SQD') this.drain(from, changed);
-    else if (to === 'ERR') this.stop(false);
-    if (this.settings) this.applyAttributes(attributes);
-    if (to === 'SQD' && from === 'SQD' && peer) this.peer = peer;
+    if (to === 'ERR') this.stop(false);
+    else if (to === 'SQD' && from !== 'SQD') this.wantsDrained = changed.enSqdAsyncNotify ?? false;
+    else if (peer && (to === 'RTR' || to === 'SQD')) this.peer = peer;
+    this.endpoint = this.control.move(from, to, attributes);
+    if (to === 'RESET') this.forget();
     this.describe();
     this.engine.markReady(this);
   }
@@ -165,7 +162,8 @@ export class EngineQueuePair implements TransportHost {
 
   /** Tells C what there is now. */
   describe(): void {
-    const { engine, record, memory, settings, copy, peer } = this;
+    const { engine, record, memory, copy, peer } = this;
+    const { settings } = this.control;
     if (this.fast !== undefined) engine.fast.remove(this.fast);
     this.fast = undefined;
     if (!FAST || copy === undefined || peer === undefined || settings === undefined || this.endpoint === undefined) return;
@@ -180,93 +178,16 @@ export class EngineQueuePair implements TransportHost {
     engine.fast.add(this.fast);
   }
 
-  private reset(): void {
-    if (this.endpoint instanceof DcTarget) this.endpoint.flush();
-    this.endpoint = undefined;
-    this.settings = undefined;
-    this.memory.sendQueue.clear();
-    if (!this.srq) this.receiveQueue.clear();
+  private forget(): void {
     this.epoch++;
     this.memory.isFailed = false;
     this.wantsDrained = false;
   }
 
-  /** The endpoint that these attributes describe. */
-  makeEndpoint(a: QpAttributes, peer: Path | undefined): void {
-    const { engine, record, memory, receiveQueue } = this;
+  /** The endpoint that these attributes describe, of a connection to `peer`. */
+  makeEndpoint(attributes: QpAttributes, peer: Path | undefined): void {
     this.peer = peer;
-    const parts = {
-      sendQueue: memory.sendQueue,
-      receiveQueue,
-      isShared: this.srq !== undefined,
-      memory: this.domain,
-      host: this,
-      counters: engine.counters,
-    };
-    const settings = this.settingsOf(a);
-    this.settings = settings;
-    if (record.type === 'RC') this.endpoint = new RcEndpoint(parts, settings);
-    else if (record.type === 'UC') this.endpoint = new UcEndpoint(parts, settings);
-    else if (record.type === 'UD') {
-      this.endpoint = new UdEndpoint(parts, { qpNum: record.qpNum, mtu: engine.data.mtu, sendPsn: 0, queueKey: a.qkey ?? 0 });
-    } else if (record.type === 'DCT') {
-      const numbers = { allocate: () => engine.allocateNumber(this), release: (n: number) => engine.releaseNumber(n) };
-      this.endpoint = new DcTarget({ ...parts, qpNum: record.qpNum, numbers, dcKey: record.dcKey >>> 0 }, settings);
-    }
-  }
-
-  private makeReady(from: QpState, a: QpAttributes): void {
-    const { endpoint, record, engine } = this;
-    if (from === 'SQD' || from === 'SQE') {
-      (endpoint as Sender).resume();
-    } else if (from === 'RTR') {
-      if (endpoint instanceof RcEndpoint || endpoint instanceof UcEndpoint || endpoint instanceof UdEndpoint) {
-        endpoint.startAt(a.sqPsn ?? 0);
-      } else if (record.type === 'DCI') {
-        this.settings = this.settingsOf(a);
-        this.endpoint = new DcInitiator(
-          {
-            qpNum: record.qpNum,
-            sendQueue: this.memory.sendQueue,
-            memory: this.domain,
-            host: this,
-            counters: engine.counters,
-            firstToken: engine.newToken(),
-          },
-          this.settings,
-        );
-      }
-    }
-  }
-
-  private drain(from: QpState, changed: QpAttributes): void {
-    if (from === 'SQD') return;
-    this.wantsDrained = changed.enSqdAsyncNotify ?? false;
-    (this.endpoint as Sender).drain();
-  }
-
-  private applyAttributes(a: QpAttributes): void {
-    const { destQp, sendPsn, receivePsn } = this.settings as RcSettings;
-    Object.assign(this.settings as RcSettings, this.settingsOf(a), { destQp, sendPsn, receivePsn });
-  }
-
-  /** What the transport needs of the attributes. */
-  private settingsOf(a: QpAttributes): RcSettings {
-    const { mtu, window } = this.engine.data;
-    return {
-      destQp: a.destQpNum ?? 0,
-      mtu: a.pathMtu ?? mtu,
-      sendPsn: a.sqPsn ?? 0,
-      receivePsn: a.rqPsn ?? 0,
-      timeout: a.timeout ?? 14,
-      retryCount: a.retryCnt ?? 7,
-      rnrRetry: a.rnrRetry ?? 7,
-      minRnrTimer: a.minRnrTimer ?? 1,
-      maxRdAtomic: a.maxRdAtomic ?? 16,
-      maxDestRdAtomic: a.maxDestRdAtomic ?? 16,
-      access: a.accessFlags ?? 0,
-      window,
-    };
+    this.endpoint = this.control.make(attributes);
   }
 
   /** The program has posted something. */
@@ -300,14 +221,12 @@ export class EngineQueuePair implements TransportHost {
 
   private flushQueues(): void {
     if (this.endpoint === undefined) this.memory.sendQueue.flush(this);
-    if (this.srq) return;
-    const w = new ReceiveWork(this.receiveQueue.maxSge);
-    while (this.receiveQueue.take(w)) this.receiveComplete(w.id, STATUS.WR_FLUSH_ERR, WC_RECV, 0, 0, 0, 0, false);
+    if (!this.srq) this.receiveQueue.flush(this);
   }
 
   /** Gone, without completions. */
   close(): void {
-    if (this.endpoint instanceof DcTarget) this.endpoint.flush();
+    this.control.end();
     this.endpoint = undefined;
     this.describe();
     this.memory.isFailed = true;

@@ -10,16 +10,13 @@ import { VerbsError } from '../../errors.js';
 import type { QpInit } from '../../protection-domain.js';
 import type { QpAttributes, QpState } from '../../qp-state.js';
 import type { QpAddress } from '../../queue-pair.js';
-import { DcInitiator } from '../../transport/dc-initiator.js';
-import { DcTarget } from '../../transport/dc-target.js';
+import { EndpointControl } from '../../transport/endpoint-control.js';
 import { TransportCounters, type TransportEndpoint } from '../../transport/host.js';
 import type { Packet } from '../../transport/packet.js';
 import { RcEndpoint } from '../../transport/rc-endpoint.js';
-import type { RcSettings } from '../../transport/rc-settings.js';
 import { ReceivePoster } from '../../transport/receive-poster.js';
-import { ReceiveQueue, ReceiveWork } from '../../transport/receive-queue.js';
+import { ReceiveQueue } from '../../transport/receive-queue.js';
 import { SendQueue } from '../../transport/send-queue.js';
-import { UcEndpoint } from '../../transport/uc-endpoint.js';
 import { UdEndpoint } from '../../transport/ud-endpoint.js';
 import { rejectRequest } from '../../work-request.js';
 import { QueuedQueuePair } from '../queued-queue-pair.js';
@@ -31,15 +28,6 @@ import { gidKey, parseGid } from './gid.js';
 import type { SimProtectionDomain } from './protection-domain.js';
 import { Reporter } from './reporter.js';
 import type { SimSharedReceiveQueue } from './shared-receive-queue.js';
-
-/** An endpoint that sends: all but the DC target. */
-interface Sender extends TransportEndpoint {
-  drain(): void;
-  resume(): void;
-}
-
-const FLUSH = 5;
-const RECV = 7;
 
 export class SimQueuePair extends QueuedQueuePair {
   readonly device: SimDevice;
@@ -55,8 +43,7 @@ export class SimQueuePair extends QueuedQueuePair {
   private readonly reporter: Reporter;
   protected psn: number;
   private readonly groups = new Set<number>();
-  /** The settings that the endpoint looks at. */
-  private settings: RcSettings | undefined;
+  private readonly control: EndpointControl;
   private peerIndex = 0;
   private timerAt = Number.POSITIVE_INFINITY;
   private isClosed = false;
@@ -81,6 +68,16 @@ export class SimQueuePair extends QueuedQueuePair {
     this.reporter = new Reporter(this);
     this.qpNum = device.allocateNumber(this);
     this.psn = device.fabric.random.below(0x1000000);
+    this.control = new EndpointControl({
+      ...{ type: init.type, qpNum: this.qpNum, dcKey: this.dcKey >>> 0, mtu: device.fabric.mtu, isShared: this.isShared },
+      sendQueue: this.sendQueue,
+      receiveQueue: this.receiveQueue,
+      memory: pd.memory,
+      host: this.reporter,
+      counters: this.counters,
+      numbers: { allocate: () => device.allocateNumber(this), release: (number) => device.releaseNumber(number) },
+      newToken: () => device.newToken(),
+    });
     for (const cq of [this.sendCq, this.recvCq] as SimCompletionQueue[]) cq.users++;
     if (this.simSrq) this.simSrq.users++;
     pd.adopt(this);
@@ -124,8 +121,7 @@ export class SimQueuePair extends QueuedQueuePair {
   }
 
   private flushReceives(): void {
-    const w = new ReceiveWork(this.receiveQueue.maxSge);
-    while (!this.simSrq && this.receiveQueue.take(w)) this.reporter.receiveComplete(w.id, FLUSH, RECV, 0, 0, 0, 0, false);
+    if (!this.simSrq) this.receiveQueue.flush(this.reporter);
   }
 
   attachMulticast(group: string): void {
@@ -150,23 +146,18 @@ export class SimQueuePair extends QueuedQueuePair {
 
   protected transition(from: QpState, to: QpState, attributes: QpAttributes): void {
     this.assertOpen();
-    const merged = { ...this.attributes, ...attributes };
-    if (to === 'RESET') this.reset();
-    else if (to === 'RTR') this.makeEndpoint(merged);
-    else if (to === 'RTS') this.makeReady(from, merged);
-    else if (to === 'SQD') this.drain(from, attributes);
-    else if (to === 'ERR') this.flush();
-    if (this.settings) this.applyAttributes(merged);
+    const { mtu } = this.device.fabric;
+    const { pathMtu, av, enSqdAsyncNotify } = attributes;
+    if (pathMtu !== undefined && pathMtu > mtu) {
+      throw new VerbsError('VERBS_INVALID', `pathMtu ${pathMtu} is more than the ${mtu} bytes of this fabric`);
+    }
+    if (to === 'ERR') this.flush();
+    else if (to === 'RESET') this.reporter.reset();
+    else if (to === 'RTR' && av) this.peerIndex = destinationOf(this.device, av);
+    else if (to === 'SQD' && from !== 'SQD') this.reporter.wantsDrained = enSqdAsyncNotify ?? false;
+    this.endpoint = this.control.move(from, to, { ...this.attributes, ...attributes });
     // What was held back goes when the state has changed.
     if (to === 'RTS' && from === 'SQD') this.device.later(() => this.kick());
-  }
-
-  private reset(): void {
-    this.endpoint = undefined;
-    this.settings = undefined;
-    this.sendQueue.clear();
-    if (!this.simSrq) this.receiveQueue.clear();
-    this.reporter.reset();
   }
 
   private flush(): void {
@@ -179,62 +170,6 @@ export class SimQueuePair extends QueuedQueuePair {
     if (!this.simSrq || this.state === 'ERR') return;
     const words = 'the queue pair is in the error state and takes nothing more from its shared receive queue';
     this.device.raise({ type: 'QP_LAST_WQE_REACHED', qpNum: this.qpNum, words });
-  }
-
-  private drain(from: QpState, attributes: QpAttributes): void {
-    if (from === 'SQD') return;
-    this.reporter.wantsDrained = attributes.enSqdAsyncNotify ?? false;
-    (this.endpoint as Sender).drain();
-  }
-
-  private makeEndpoint(a: QpAttributes): void {
-    const { sendQueue, receiveQueue, device } = this;
-    const { mtu } = device.fabric;
-    if (a.pathMtu !== undefined && a.pathMtu > mtu) {
-      throw new VerbsError('VERBS_INVALID', `pathMtu ${a.pathMtu} is more than the ${mtu} bytes of this fabric`);
-    }
-    if (a.av) this.peerIndex = destinationOf(device, a.av);
-    const parts = {
-      sendQueue,
-      receiveQueue,
-      isShared: this.simSrq !== undefined,
-      memory: this.pd.memory,
-      host: this.reporter,
-      counters: this.counters,
-    };
-    const settings = settingsOf(a, mtu);
-    this.settings = settings;
-    if (this.type === 'RC') this.endpoint = new RcEndpoint(parts, settings);
-    else if (this.type === 'UC') this.endpoint = new UcEndpoint(parts, settings);
-    else if (this.type === 'UD') {
-      this.endpoint = new UdEndpoint(parts, { qpNum: this.qpNum, mtu, sendPsn: 0, queueKey: a.qkey ?? 0 });
-    } else if (this.type === 'DCT') {
-      const numbers = { allocate: () => device.allocateNumber(this), release: (n: number) => device.releaseNumber(n) };
-      this.endpoint = new DcTarget({ ...parts, qpNum: this.qpNum, numbers, dcKey: this.dcKey >>> 0 }, settings);
-    }
-  }
-
-  private makeReady(from: QpState, a: QpAttributes): void {
-    if (from === 'SQD' || from === 'SQE') {
-      (this.endpoint as Sender).resume();
-    } else if (from === 'RTR') {
-      const psn = a.sqPsn ?? 0;
-      if (this.endpoint instanceof RcEndpoint || this.endpoint instanceof UcEndpoint || this.endpoint instanceof UdEndpoint) {
-        this.endpoint.startAt(psn);
-      } else if (this.type === 'DCI') {
-        const { sendQueue, qpNum, counters } = this;
-        this.settings = settingsOf(a, this.device.fabric.mtu);
-        this.endpoint = new DcInitiator(
-          { qpNum, sendQueue, memory: this.pd.memory, host: this.reporter, counters, firstToken: this.device.newToken() },
-          this.settings,
-        );
-      }
-    }
-  }
-
-  private applyAttributes(a: QpAttributes): void {
-    const { destQp, sendPsn, receivePsn } = this.settings as RcSettings;
-    Object.assign(this.settings as RcSettings, settingsOf(a, this.device.fabric.mtu), { destQp, sendPsn, receivePsn });
   }
 
   /** The transport found an error: the state follows. */
@@ -312,26 +247,9 @@ export class SimQueuePair extends QueuedQueuePair {
 
   /** Closes without asking: the device is going. */
   shut(): void {
-    if (this.endpoint instanceof DcTarget) this.endpoint.flush();
+    this.control.end();
     this.isClosed = true;
     this.endpoint = undefined;
     this.device.releaseNumber(this.qpNum);
   }
-}
-
-/** What the transport needs of the attributes. */
-function settingsOf(a: QpAttributes, mtu: number): RcSettings {
-  return {
-    destQp: a.destQpNum ?? 0,
-    mtu: a.pathMtu ?? mtu,
-    sendPsn: a.sqPsn ?? 0,
-    receivePsn: a.rqPsn ?? 0,
-    timeout: a.timeout ?? 14,
-    retryCount: a.retryCnt ?? 7,
-    rnrRetry: a.rnrRetry ?? 7,
-    minRnrTimer: a.minRnrTimer ?? 1,
-    maxRdAtomic: a.maxRdAtomic ?? 16,
-    maxDestRdAtomic: a.maxDestRdAtomic ?? 16,
-    access: a.accessFlags ?? 0,
-  };
 }
