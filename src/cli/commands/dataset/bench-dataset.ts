@@ -1,5 +1,5 @@
 /**
- * `verbena bench sort | shuffle | groupby | join | wordcount`: whole jobs beside Spark, GNU sort, DuckDB, and beside our own TCP shuffle. Files are warm; starting
+ * `verbena bench sort | shuffle | groupby | join | wordcount | rows`: whole jobs beside Spark, GNU sort, DuckDB, and beside our own TCP shuffle. Files are warm; starting
  * processes and sessions is not timed, for nobody. All take turns, round by round; the ratio is of medians: the peer's time over ours. Memory is that of our rank
  * that had most, and of all processes of a peer.
  */
@@ -12,7 +12,7 @@ import { significant } from '../../size.js';
 import { boxTable } from '../../table.js';
 import { median } from '../bench/statistics.js';
 import { writeRows, writeSmall, writeText } from './bench-data.js';
-import type { BenchArgument, BenchRound, Workload } from './bench-process.js';
+import type { BenchArgument, BenchRound } from './bench-process.js';
 import {
   type Contestant,
   findDuckDb,
@@ -22,9 +22,11 @@ import {
   openGnuSort,
   openSpark,
   type PeerInput,
+  type Work,
   writeParquet,
 } from './peers.js';
 import { RankProgram } from './ranks.js';
+import { ROW_WORK } from './row-work.js';
 import { generateRecords, parseCount } from './sort.js';
 
 const PROGRAM = new URL('./bench-process.js', import.meta.url);
@@ -40,7 +42,7 @@ const TARGETS: Readonly<Record<string, Readonly<Record<string, readonly [must: n
 
 interface Result {
   readonly who: string;
-  readonly workload: string;
+  readonly work: Work;
   readonly ms: number;
   readonly rounds: readonly number[];
   readonly command?: string;
@@ -60,7 +62,7 @@ function peerOption(choices: readonly string[]) {
 
 const SORT_PEERS = ['gnu-sort', 'spark'];
 const SHUFFLE_PEERS = ['sort-tcp'];
-const WORDCOUNT_PEERS = ['spark'];
+const ROW_PEERS = ['spark'];
 
 /** Where the input is, for us and for the peers. */
 interface Prepared {
@@ -72,7 +74,8 @@ interface Prepared {
 }
 
 interface Setting {
-  readonly workload: 'sort' | 'shuffle' | 'groupby' | 'join' | 'wordcount';
+  readonly name: 'sort' | 'shuffle' | 'groupby' | 'join' | 'wordcount' | 'rows';
+  readonly works: readonly Work[];
   readonly peers: readonly string[];
   prepare(folder: string, needsParquet: boolean): Promise<Prepared>;
 }
@@ -80,12 +83,12 @@ interface Setting {
 /** Ours: ranks that stay, and do a round when they are asked to. */
 async function openOurs(
   shuffle: 'rdma' | 'sort-tcp',
-  workloads: readonly Workload[],
+  works: readonly Work[],
   input: Prepared,
   folder: string,
   context: Context,
   ranks: number,
-): Promise<Contestant[]> {
+): Promise<Contestant> {
   const argument: BenchArgument = {
     shuffle,
     input: input.ours,
@@ -95,15 +98,13 @@ async function openOurs(
   };
   const { signal, progress } = context;
   const program = new RankProgram<BenchRound>(PROGRAM, { ranks, argument, signal, progress });
-  for (const workload of workloads) await program.ask(workload); // it has warmed up
-  return workloads.map((workload, i) => ({
-    who:
-      shuffle === 'sort-tcp'
-        ? 'sort-tcp'
-        : `verbena/${shuffle}${workload === 'wordcount-js' ? ' (functions in JavaScript)' : ''}`,
-    round: () => program.ask(workload),
-    close: async () => (i === 0 ? program.close() : undefined),
-  }));
+  const round = async ({ name, answer }: Work) => {
+    const done = await program.ask(name);
+    if (answer !== undefined && done.answer !== answer) throw new Error(`${name} gave ${done.answer} rows instead of ${answer}`);
+    return done;
+  };
+  for (const work of works) await round(work); // it has warmed up
+  return { who: shuffle === 'sort-tcp' ? shuffle : `verbena/${shuffle}`, round, close: () => program.close() };
 }
 
 const PEERS: Readonly<Record<string, (input: PeerInput) => Promise<Contestant>>> = {
@@ -112,44 +113,45 @@ const PEERS: Readonly<Record<string, (input: PeerInput) => Promise<Contestant>>>
   'gnu-sort': openGnuSort,
 };
 
-/** All take turns, round by round, so that what else the machine does hits everybody. */
+/** All take turns, round by round, so that what else the machine does hits everybody. The first one's failure is everybody's. */
 async function takeTurns(
   contestants: readonly Contestant[],
+  works: readonly Work[],
   rounds: number,
-  workload: string,
   { signal, progress }: Context,
 ): Promise<{ results: Result[]; failed: Record<string, string> }> {
   const failed: Record<string, string> = {};
-  const taken = contestants.map(() => [] as Awaited<ReturnType<Contestant['round']>>[]);
+  const turns = works.flatMap((work) =>
+    contestants.map((one) => ({ work, one, taken: [] as Awaited<ReturnType<Contestant['round']>>[] })),
+  );
   for (let round = 0; round < rounds; round++) {
-    for (const [i, { who, round: once }] of contestants.entries()) {
-      if (failed[who] !== undefined) continue;
-      progress(`round ${round + 1} of ${rounds}: ${who}`);
+    for (const { work, one, taken } of turns) {
+      if (failed[one.who] !== undefined) continue;
+      progress(`round ${round + 1} of ${rounds}: ${[work.words, one.who].filter(Boolean).join(', ')}`);
       try {
-        taken[i].push(await once());
+        taken.push(await one.round(work));
       } catch (error) {
         signal.throwIfAborted();
-        if (i === 0) throw error;
-        failed[who] = (error as Error).message;
+        if (one === contestants[0]) throw error;
+        failed[one.who] = (error as Error).message;
       }
     }
   }
-  const results = contestants.flatMap(({ who, command }, i): Result[] => {
-    const times = taken[i].map(({ ms }) => ms);
-    if (failed[who] !== undefined || times.length === 0) return [];
-    const { stagesMs } = taken[i].at(-1) ?? {};
-    return [
-      {
+  const results = turns
+    .filter(({ one }) => failed[one.who] === undefined)
+    .map(({ work, one: { who, command }, taken }): Result => {
+      const times = taken.map(({ ms }) => ms);
+      const { stagesMs } = taken[taken.length - 1];
+      return {
         who,
-        workload,
+        work,
         ms: median(times),
         rounds: times,
-        peakBytes: Math.max(...taken[i].map(({ peakBytes }) => peakBytes)),
+        peakBytes: Math.max(...taken.map(({ peakBytes }) => peakBytes)),
         ...(command === undefined ? {} : { command }),
         ...(stagesMs === undefined ? {} : { stagesMs }),
-      },
-    ];
-  });
+      };
+    });
   return { results, failed };
 }
 
@@ -183,45 +185,55 @@ async function measure(
       present.some((peer) => peer === 'spark' || peer === 'duckdb'),
     );
     progress(`verbena, ${input.words}`);
-    const { workload } = setting;
-    const workloads: Workload[] = workload === 'wordcount' ? ['wordcount', 'wordcount-js'] : [workload];
-    contestants.push(...(await openOurs('rdma', workloads, input, folder, context, options.ranks)));
+    const { works } = setting;
+    contestants.push(await openOurs('rdma', works, input, folder, context, options.ranks));
     const scratch = join(folder, 'scratch');
     mkdirSync(scratch, { recursive: true });
     const unable: Record<string, string> = {};
     for (const peer of present) {
       progress(`${peer} warms up`);
       try {
-        if (peer === 'sort-tcp') contestants.push(...(await openOurs(peer, [workload], input, folder, context, options.ranks)));
+        if (peer === 'sort-tcp') contestants.push(await openOurs(peer, works, input, folder, context, options.ranks));
         else {
           const { theirs, warm } = input;
-          contestants.push(await PEERS[peer]({ workload, input: theirs, warm, scratch, threads: options.ranks, signal }));
+          contestants.push(await PEERS[peer]({ works, input: theirs, warm, scratch, threads: options.ranks, signal }));
         }
       } catch (error) {
         signal.throwIfAborted();
         unable[peer] = (error as Error).message;
       }
     }
-    const turns = await takeTurns(contestants, options.rounds, workload, context);
+    const turns = await takeTurns(contestants, works, options.rounds, context);
     const { results } = turns;
     const failed = { ...unable, ...turns.failed };
-    const [first] = results;
+    /** A peer's time over ours for the same work; undefined for ours. */
+    const ratioOf = ({ who, work, ms }: Result) => {
+      const own = results.find((result) => result.work === work) as Result;
+      return own.who === who ? undefined : Number((ms / own.ms).toPrecision(4));
+    };
     const ratios = Object.fromEntries(
-      results
-        .slice(1)
-        .filter(({ who }) => !who.startsWith('verbena'))
-        .map(({ who, ms }) => [who, Number((ms / first.ms).toPrecision(4))]),
+      results.flatMap((result) => {
+        const ratio = ratioOf(result);
+        return ratio === undefined ? [] : [[[result.who, result.work.words].filter(Boolean).join(', '), ratio]];
+      }),
     );
-    const targets = TARGETS[setting.workload];
+    const targets = TARGETS[setting.name] ?? {};
     const text = () => {
-      const rows = results.map(({ who, ms, peakBytes }) => [
-        who,
-        `${significant(ms / 1000)} s`,
-        ratios[who] === undefined ? '' : `${significant(ratios[who])}x`,
-        targets[who] ? `${targets[who][0]}, ${targets[who][1]}` : '',
-        peakBytes === undefined ? '' : `${significant(peakBytes / 2 ** 20)} MiB`,
-      ]);
+      const rows = results.map((result) => {
+        const { who, work, ms, peakBytes } = result;
+        const ratio = ratioOf(result);
+        const target = work.words === '' ? targets[who] : undefined;
+        return [
+          ...(works.length > 1 ? [ratio === undefined ? work.words || work.name : ''] : []),
+          who,
+          `${significant(ms / 1000)} s`,
+          ratio === undefined ? '' : `${significant(ratio)}x`,
+          target ? `${target[0]}, ${target[1]}` : '',
+          peakBytes === undefined ? '' : `${significant(peakBytes / 2 ** 20)} MiB`,
+        ];
+      });
       const head = [
+        ...(works.length > 1 ? [{ title: 'what' }] : []),
         { title: 'who' },
         { title: 'time', align: 'right' },
         { title: 'Verbena is', align: 'right' },
@@ -229,7 +241,7 @@ async function measure(
         { title: 'most memory', align: 'right' },
       ] as const;
       return [
-        `${style.bold(setting.workload)}  ${style.dim(`${input.words}, ${options.ranks} ranks`)}`,
+        `${style.bold(setting.name)}  ${style.dim(`${input.words}, ${options.ranks} ranks`)}`,
         boxTable(head, rows, style),
         ...Object.entries(absent).map(([who, install]) => `missing ${who}: ${install}`),
         ...Object.entries(failed).map(([who, reason]) => `failed ${who}: ${reason}`),
@@ -237,7 +249,7 @@ async function measure(
     };
     return {
       document: {
-        workload: setting.workload,
+        workload: setting.name,
         input: input.words,
         results,
         ratios,
@@ -267,7 +279,8 @@ const sort = defineCommand({
     const records = parseCount(context.options.records ?? (context.options.long ? '10M' : '3M'));
     return measure(
       {
-        workload: 'sort',
+        name: 'sort',
+        works: [{ name: 'sort', words: '', answer: records }],
         peers: SORT_PEERS,
         async prepare(folder) {
           const made = join(folder, 'records');
@@ -297,7 +310,8 @@ const shuffle = defineCommand({
   run: (context) =>
     measure(
       {
-        workload: 'shuffle',
+        name: 'shuffle',
+        works: [{ name: 'shuffle', words: '' }],
         peers: SHUFFLE_PEERS,
         prepare: async () => ({
           ours: {},
@@ -339,7 +353,8 @@ function rowsBench(
       const groups = Math.min(keys, rows);
       return measure(
         {
-          workload,
+          name: workload,
+          works: [{ name: workload, words: '', answer: workload === 'join' ? rows : groups }],
           peers,
           async prepare(folder, needsParquet) {
             writeRows(join(folder, 'rows'), rows, groups, ranks);
@@ -372,7 +387,7 @@ const wordcount = defineCommand({
   summary: 'counts the words of a text, beside Spark',
   options: {
     ...COMMON,
-    peer: peerOption(WORDCOUNT_PEERS),
+    peer: peerOption(ROW_PEERS),
     size: { type: 'size', summary: 'bytes of text; default 50 MB, with --long 200 MB' },
   },
   examples: [{ line: 'verbena bench wordcount --long --peer spark', note: '200 MB of text.' }],
@@ -380,8 +395,12 @@ const wordcount = defineCommand({
     const bytes = context.options.size ?? (context.options.long ? 200e6 : 50e6);
     return measure(
       {
-        workload: 'wordcount',
-        peers: WORDCOUNT_PEERS,
+        name: 'wordcount',
+        works: [
+          { name: 'wordcount', words: '' },
+          { name: 'wordcount-js', words: 'functions in JavaScript' },
+        ],
+        peers: ROW_PEERS,
         async prepare(folder) {
           writeText(join(folder, 'text'), bytes);
           writeText(join(folder, 'warm'), 5e6);
@@ -395,10 +414,31 @@ const wordcount = defineCommand({
   },
 });
 
+const rows = defineCommand({
+  name: 'rows',
+  summary: 'pipelines of JavaScript functions over rows, beside Spark',
+  description:
+    'Jobs over values that the program makes, nothing is read from files. Spark runs them in its own operators (DataFrames), without functions of a user.',
+  options: { ranks: COMMON.ranks, rounds: COMMON.rounds, peer: peerOption(ROW_PEERS) },
+  examples: [{ line: 'verbena bench rows --peer spark', note: 'map, reduceByKey, groupByKey, join, sortBy, distinct.' }],
+  run: (context) =>
+    measure(
+      {
+        name: 'rows',
+        works: Object.entries(ROW_WORK).map(([name, { words, answer }]) => ({ name, words, answer })),
+        peers: ROW_PEERS,
+        prepare: async () => ({ ours: {}, theirs: {}, warm: {}, words: 'functions in JavaScript', bytes: 0 }),
+      },
+      context as unknown as Context,
+      context.options,
+    ),
+});
+
 export const datasetBenches: readonly AnyCommand[] = [
   sort,
   shuffle,
   rowsBench('groupby', 'sums by key, columnar, beside Spark and DuckDB', ['duckdb', 'spark'], 20e6, 1e6),
   rowsBench('join', 'joins a large and a small table, columnar, beside Spark and DuckDB', ['spark', 'duckdb'], 10e6, 1e6),
   wordcount,
+  rows,
 ];

@@ -1,12 +1,11 @@
-/** One rank of `verbena bench sort | shuffle | groupby | join | wordcount`: runs the workload that a line names and says how long it took. */
+/** One rank of `verbena bench sort | shuffle | groupby | join | wordcount | rows`: runs the job that a line names and says how long it took. */
 
 import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { openDatasets, type Session, sum } from '../../../dataset/index.js';
 import { watchPeak } from './peak.js';
+import { ROW_WORK } from './row-work.js';
 import { shuffleBytes } from './shuffle-load.js';
-
-export type Workload = 'sort' | 'shuffle' | 'groupby' | 'join' | 'wordcount' | 'wordcount-js';
 
 export interface BenchArgument {
   readonly shuffle: 'rdma' | 'sort-tcp';
@@ -21,14 +20,14 @@ export interface BenchArgument {
 
 export interface BenchRound {
   readonly ms: number;
-  /** A number that must be the same whoever computes it. */
+  /** How many rows or bytes came of it. */
   readonly answer: number;
   readonly stagesMs: readonly number[];
   /** Of the rank that had most. */
   readonly peakBytes: number;
 }
 
-const WORK: Readonly<Record<Workload, (data: Session, argument: BenchArgument) => Promise<number>>> = {
+const WORK: Readonly<Record<string, (data: Session, argument: BenchArgument) => Promise<number>>> = {
   async sort(data, { input, output }) {
     await data.binaryRecords(input['records'], { width: 100, key: 10 }).sortByKey().saveAsBinary(output);
     return data.lastReport?.stages.at(-1)?.rowsOut ?? 0;
@@ -48,6 +47,7 @@ const WORK: Readonly<Record<Workload, (data: Session, argument: BenchArgument) =
       .map((word): [string, number] => [word, 1])
       .reduceByKey((a, b) => a + b)
       .count(),
+  ...Object.fromEntries(Object.entries(ROW_WORK).map(([name, { run }]) => [name, run])),
 };
 
 const peakBytes = watchPeak();
@@ -56,12 +56,12 @@ const data = await openDatasets({ shuffle: argument.shuffle, memoryBytes: argume
 const lines = data.isDriver ? createInterface({ input: process.stdin })[Symbol.asyncIterator]() : undefined;
 const peaks = data.accumulator('peak', 0, Math.max);
 for (;;) {
-  const { value: workload } = await data.broadcast(async () => (await lines?.next())?.value as Workload | undefined);
-  if (workload === undefined) break;
+  const { value: name } = await data.broadcast(async () => (await lines?.next())?.value as string | undefined);
+  if (name === undefined) break;
   if (data.isDriver) rmSync(argument.output, { recursive: true, force: true });
   await data.world.barrier();
   const started = performance.now();
-  const answer = await WORK[workload](data, argument);
+  const answer = await WORK[name](data, argument);
   const ms = performance.now() - started;
   const stagesMs = data.lastReport?.stages.map((stage) => stage.ms) ?? [];
   await data.range(0, data.size, 1, data.size).forEach(() => {

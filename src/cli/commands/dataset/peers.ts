@@ -14,17 +14,26 @@ const SPARK_PYTHON = join(ROOT, 'build', 'spark', 'bin', 'python');
 const SPARK_PROGRAM = join(ROOT, 'bench', 'peers', 'spark-datasets.py');
 const SPARK_INSTALL = 'python3 -m venv build/spark && build/spark/bin/pip install pyspark==3.5.1 (needs Java 17)';
 
+/** A job that is measured. */
+export interface Work {
+  readonly name: string;
+  /** What tells it from other jobs of the same bench; empty for the first where one is plain. */
+  readonly words: string;
+  /** How many rows must come of it. Default: not known before. */
+  readonly answer?: number;
+}
+
 /** Somebody who takes part: one round at a time, so that all take turns. */
 export interface Contestant {
   readonly who: string;
   readonly command?: string;
   /** Does the work once and says how long it took, and how much memory was held so far. */
-  round(): Promise<{ ms: number; peakBytes: number; stagesMs?: readonly number[] }>;
+  round(work: Work): Promise<{ ms: number; peakBytes: number; stagesMs?: readonly number[] }>;
   close(): Promise<void>;
 }
 
 export interface PeerInput {
-  readonly workload: string;
+  readonly works: readonly Work[];
   /** Folders by name, in the form that the peer reads. */
   readonly input: Readonly<Record<string, string>>;
   /** A small part of it, for warming up. */
@@ -39,9 +48,18 @@ export function missingSpark(): string | undefined {
   return existsSync(SPARK_PYTHON) && findProgram('java') ? undefined : SPARK_INSTALL;
 }
 
-export async function openSpark({ workload, input, warm, scratch, threads, signal }: PeerInput): Promise<Contestant> {
+export async function openSpark({ works, input, warm, scratch, threads, signal }: PeerInput): Promise<Contestant> {
   const output = join(scratch, 'spark-out');
-  const job = { workload, input, warm, output, scratch, threads, partitions: 2 * threads, memory: '6g' };
+  const job = {
+    works: works.map(({ name }) => name),
+    input,
+    warm,
+    output,
+    scratch,
+    threads,
+    partitions: 2 * threads,
+    memory: '6g',
+  };
   const child = spawn(SPARK_PYTHON, [SPARK_PROGRAM, JSON.stringify(job)], {
     signal,
     killSignal: 'SIGKILL',
@@ -67,8 +85,8 @@ export async function openSpark({ workload, input, warm, scratch, threads, signa
   return {
     who: 'spark',
     command: `pyspark 3.5, local[${threads}], DataFrames`,
-    async round() {
-      child.stdin.write('round\n');
+    async round({ name }) {
+      child.stdin.write(`${name}\n`);
       const { ms } = await answer();
       return { ms, peakBytes: peak() };
     },
@@ -131,14 +149,14 @@ export async function writeParquet(folder: string, rows: number, keys: number, k
   instance.closeSync();
 }
 
-export async function openDuckDb({ workload, input, threads }: PeerInput): Promise<Contestant> {
+export async function openDuckDb({ works, input, threads }: PeerInput): Promise<Contestant> {
   const duckdb = await findDuckDb();
   if (!duckdb) throw new Error('not installed');
   const instance = await duckdb.DuckDBInstance.create(':memory:', { threads: String(threads) });
   const connection = await instance.connect();
   const rows = `read_parquet('${join(input['rows'], '*.parquet')}')`;
   const query =
-    workload === 'groupby'
+    works[0].name === 'groupby'
       ? `SELECT key, sum(value) AS total FROM ${rows} GROUP BY key`
       : `SELECT * FROM ${rows} AS l JOIN read_parquet('${join(input['small'] ?? '', '*.parquet')}') AS r USING (key)`;
   const peak = watchPeak();
