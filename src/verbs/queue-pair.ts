@@ -64,6 +64,16 @@ const LIMITS: readonly [
   ['maxInline', 256, 0, 4096],
 ];
 
+/** Where a queue pair lives, as peers have to know it. */
+interface Home {
+  readonly provider: string;
+  readonly av: AddressVector;
+  readonly capabilities: { readonly mtu: number };
+}
+
+/** The Q_Key of `connect` where the caller is silent. */
+const DEFAULT_QKEY = 0x11111111;
+
 const KNOWN_INIT = new Set<string>(['type', 'sendCq', 'recvCq', 'srq', 'sqSigAll', 'dcKey', ...LIMITS.map((row) => row[0])]);
 
 export abstract class QueuePair {
@@ -112,9 +122,18 @@ export abstract class QueuePair {
   }
 
   abstract readonly qpNum: number;
+  protected abstract readonly device: Home;
+  /** The packet sequence number that this side sends first; 0 where there are no packets. */
+  protected psn = 0;
 
   /** What to tell a peer. */
-  abstract address(): QpAddress;
+  address(): QpAddress {
+    const { type, qpNum, psn, dcKey } = this;
+    const { provider, av, capabilities } = this.device;
+    const qkey = this.attributes.qkey ?? DEFAULT_QKEY;
+    const address = { v: 1, provider, av, qpNum, psn, mtu: capabilities.mtu, type } as const;
+    return { ...address, ...(type === 'UD' && { qkey }), ...(type === 'DCT' && { dcKey }) };
+  }
 
   /**
    * Posts one request or a chain with one doorbell. Throws VERBS_ILLEGAL (type, state), VERBS_INVALID (a bad field), VERBS_QUEUE_FULL; `badIndex`
@@ -154,7 +173,7 @@ export abstract class QueuePair {
 
   /** Whether queue pairs of that provider are on the same wire. */
   protected speaksWith(provider: string): boolean {
-    return provider === this.address().provider;
+    return provider === this.device.provider;
   }
 
   /** A state change that the provider found, not the user asked for: an error, a drained queue. */
@@ -218,7 +237,7 @@ export abstract class QueuePair {
     const maxDestRdAtomic = options.maxDestRdAtomic ?? 16;
     switch (this.type) {
       case 'UD':
-        this.modify('INIT', { ...base, qkey: options.qkey ?? 0x11111111 });
+        this.modify('INIT', { ...base, qkey: options.qkey ?? DEFAULT_QKEY });
         this.modify('RTR');
         this.modify('RTS', { sqPsn: own.psn });
         return;

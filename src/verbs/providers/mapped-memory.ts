@@ -4,10 +4,13 @@
  */
 
 import { closeSync, fstatSync, openSync } from 'node:fs';
+import { markAsUntransferable } from 'node:worker_threads';
 import type { Door } from '../../native/door.js';
+import { ACCESS_ON_DEMAND, ACCESS_REMOTE_ATOMIC, ACCESS_REMOTE_READ, type Access, accessBits, accessWords } from '../access.js';
 import type { AllocOptions, MapFileOptions } from '../device.js';
 import { VerbsError } from '../errors.js';
 import type { MemoryKind, MemoryRegion } from '../memory-region.js';
+import { bytesOf, refuseMovable } from './registrable.js';
 import { createSegment, Segment } from './shm/segment.js';
 
 const PAGE = 4096;
@@ -42,6 +45,15 @@ export function openRange(
     throw new VerbsError('VERBS_INVALID', `${path} has ${size} bytes: bytes ${offset} to ${offset + length} are not all there`);
   }
   return { fd, offset, length, writable };
+}
+
+/** Memory that may be registered, and the rights that were asked for. */
+interface Registrable {
+  readonly bytes: Uint8Array;
+  /** Bits of access.ts. */
+  readonly bits: number;
+  readonly kind: MemoryKind;
+  readonly addr: number;
 }
 
 export class MappedMemory {
@@ -92,12 +104,35 @@ export class MappedMemory {
   }
 
   /** The kind of a buffer: of this device, or the process's own. */
-  kindOf(buffer: ArrayBuffer): MemoryKind {
+  private kindOf(buffer: ArrayBuffer): MemoryKind {
     return this.kinds.get(buffer) ?? 'private';
   }
 
-  isReadOnly(buffer: ArrayBuffer): boolean {
-    return this.readOnly.has(buffer);
+  /** Whether these bytes are of a file that is mapped for reading. */
+  isReadOnly(bytes: Uint8Array): boolean {
+    return this.readOnly.has(bytes.buffer as ArrayBuffer);
+  }
+
+  /** What is to be registered. Throws VERBS_INVALID for memory that cannot be, VERBS_UNSUPPORTED for a right that it cannot give. */
+  registrable(memory: ArrayBuffer | ArrayBufferView, access: Access): Registrable {
+    const bytes = bytesOf(memory);
+    const buffer = bytes.buffer as ArrayBuffer;
+    const bits = accessBits(access);
+    const kind = this.kindOf(buffer);
+    if (this.isReadOnly(bytes) && bits & ~(ACCESS_REMOTE_READ | ACCESS_ON_DEMAND)) {
+      throw new VerbsError(
+        'VERBS_INVALID',
+        `the file is mapped for reading: it cannot give ${accessWords(bits)}; map it with { writable: true }`,
+      );
+    }
+    if (kind === 'private') {
+      if (bits & ACCESS_REMOTE_ATOMIC) {
+        throw new VerbsError('VERBS_UNSUPPORTED', 'ordinary memory cannot be the target of atomics: take memory of device.alloc');
+      }
+      refuseMovable(buffer, this.addressOf(new Uint8Array(buffer)));
+      markAsUntransferable(buffer);
+    }
+    return { bytes, bits, kind, addr: this.addressOf(bytes) };
   }
 
   /** Address of the first of some bytes, in this process. */

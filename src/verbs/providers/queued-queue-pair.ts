@@ -26,8 +26,6 @@ export abstract class QueuedQueuePair extends QueuePair {
   abstract readonly pd: { readonly memory: DomainMemory };
   protected abstract readonly sendQueue: SendQueue;
   protected abstract readonly poster: ReceivePoster;
-  /** The PSN that this side expects first. */
-  protected abstract psn: number;
   /** Receives come from a shared queue. */
   protected abstract readonly isShared: boolean;
   private readonly work = new SendWork(this.maxSendSge);

@@ -1,15 +1,11 @@
-/** A protection domain of a device that keeps its keys in a table: regions made of regions, and who is alive. */
+/** A protection domain of a device that keeps its keys in a table: regions made of regions. */
 
 import { type Access, accessBits, accessWords } from '../access.js';
-import type { AddressHandle } from '../address-handle.js';
 import { VerbsError } from '../errors.js';
 import type { MemoryRegion, StridedLayout } from '../memory-region.js';
-import type { ProtectionDomain, QpInit, SrqInit } from '../protection-domain.js';
-import type { AddressVector } from '../qp-state.js';
-import type { QueuePair } from '../queue-pair.js';
-import type { SharedReceiveQueue } from '../shared-receive-queue.js';
 import type { DomainMemory, RegionTable } from '../transport/region-table.js';
 import type { Sge } from '../work-request.js';
+import { ProvidedDomain } from './provided-domain.js';
 import { TableRegion } from './table-region.js';
 
 const MAX_PARTS = 64;
@@ -25,23 +21,18 @@ export interface TableDevice {
   releaseRegion(region: TableRegion): void;
 }
 
-export abstract class TableDomain implements ProtectionDomain {
-  abstract readonly device: TableDevice;
+export abstract class TableDomain extends ProvidedDomain {
+  abstract override readonly device: TableDevice;
   readonly number: number;
   readonly memory: DomainMemory;
   private readonly regions = new Map<number, TableRegion>();
-  private readonly users = new Set<object>();
-  private isClosed = false;
 
   constructor(table: RegionTable, number: number) {
+    super();
     this.number = number;
     this.memory = table.view(number);
   }
 
-  abstract register(memory: ArrayBuffer | ArrayBufferView, access?: Access): MemoryRegion;
-  abstract createQp(init: QpInit): QueuePair;
-  abstract createSrq(init?: SrqInit): SharedReceiveQueue;
-  abstract createAh(av: AddressVector): AddressHandle;
   /** A region of several pieces. */
   protected abstract compose(
     bits: number,
@@ -105,46 +96,24 @@ export abstract class TableDomain implements ProtectionDomain {
     return views;
   }
 
-  /** Something of this domain is alive, or no longer. */
-  adopt(user: object): void {
-    this.users.add(user);
+  override adopt(user: object): void {
+    super.adopt(user);
     if (user instanceof TableRegion) {
       this.regions.set(user.lkey, user);
       this.device.adoptRegion(user);
     }
   }
 
-  release(user: object): void {
-    this.users.delete(user);
+  override release(user: object): void {
+    super.release(user);
     if (user instanceof TableRegion) {
       this.regions.delete(user.lkey);
       this.device.releaseRegion(user);
     }
   }
 
-  close(): void {
-    if (this.isClosed) return;
-    if (this.users.size > 0) {
-      throw new VerbsError(
-        'VERBS_BUSY',
-        `${this.users.size} regions and queues of the protection domain are alive: close them first`,
-      );
-    }
-    this.isClosed = true;
-  }
-
-  /** Closes without asking: the device is going. */
-  shut(): void {
-    this.isClosed = true;
+  override shut(): void {
+    super.shut();
     for (const region of this.regions.values()) this.device.regions.revoke(region.lkey);
-  }
-
-  protected assertOpen(): void {
-    this.device.assertOpen();
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the protection domain is closed');
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
   }
 }

@@ -5,13 +5,14 @@
  *     ibv_poll_cq ──run()──> records [ first ... filled )  ──poll──> WorkCompletions
  */
 
-import { CompletionQueue, type CqInit, type Moderation } from '../../completion-queue.js';
+import type { CqInit, Moderation } from '../../completion-queue.js';
 import { VerbsError } from '../../errors.js';
-import { COMPLETION_OPCODES, WC_RECV } from '../../opcode.js';
-import { type Cause, STATUS, statusMeaning, statusName } from '../../status.js';
+import { WC_RECV } from '../../opcode.js';
+import { STATUS } from '../../status.js';
 import { systemError } from '../../system-error.js';
 import { WC_GRH, type WorkCompletions } from '../../work-completions.js';
-import { CauseLog } from '../cause-log.js';
+import { failureOf } from '../cause-log.js';
+import { ProvidedCompletionQueue } from '../provided-completion-queue.js';
 import { ERRNO, FILLED, FIRST, MOST, QUEUE } from './command-block.js';
 import type { IbverbsDevice } from './device.js';
 
@@ -30,11 +31,9 @@ const SOURCE_WORD = 7;
 const FLAGS_WORD = 8;
 const VENDOR_WORD = 9;
 
-export class IbverbsCompletionQueue extends CompletionQueue {
+export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
   readonly device: IbverbsDevice;
   readonly object: number;
-  /** Queue pairs that use it, once per direction. */
-  users = 0;
   /** A queue pair with a shared receive queue uses it: the device may not say who sent. */
   hasShared = false;
   private readonly words: Uint32Array;
@@ -42,8 +41,6 @@ export class IbverbsCompletionQueue extends CompletionQueue {
   private readonly records: number;
   private first = 0;
   private filled = 0;
-  private readonly causes = new CauseLog();
-  private isClosed = false;
   private hasFailed = false;
   private isArmed = false;
   private armedSolicited = false;
@@ -85,7 +82,7 @@ export class IbverbsCompletionQueue extends CompletionQueue {
   }
 
   poll(wcs: WorkCompletions): number {
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    this.assertOpen();
     const { capacity } = wcs;
     const { words } = this;
     let n = 0;
@@ -106,12 +103,7 @@ export class IbverbsCompletionQueue extends CompletionQueue {
       n++;
     }
     if (n > 0) wcs.rare = true;
-    else if (this.hasFailed) {
-      throw new VerbsError(
-        'VERBS_ILLEGAL',
-        `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
-      );
-    }
+    else if (this.hasFailed) this.refuseOverrun();
     return n;
   }
 
@@ -128,29 +120,10 @@ export class IbverbsCompletionQueue extends CompletionQueue {
     const status = wcs.status[n];
     const qpNum = wcs.qpNum[n];
     const qp = this.device.queuePair(qpNum);
-    const isFlush = status === STATUS.WR_FLUSH_ERR;
-    const opcode = COMPLETION_OPCODES[wcs.opcode[n]];
-    const isReceive = wcs.opcode[n] >= WC_RECV;
-    const first = qp?.firstFailure;
     const code = vendor === 0 ? '' : ` (the device's own code: ${vendor})`;
-    const words =
-      isFlush && first
-        ? `request ${first.wrId} failed with ${first.status} before this one was carried out: ${first.words}`
-        : statusMeaning(status) + code;
-    const cause: Cause = {
-      status: statusName(status),
-      qpNum,
-      wrId: isFlush && first && !isReceive ? first.wrId : wcs.id[n],
-      opcode,
-      peer: qp?.peerName ?? 'unknown',
-      words,
-    };
-    qp?.noteFailure(cause, isReceive);
+    const cause = failureOf({ status, opcode: wcs.opcode[n], id: wcs.id[n], qpNum }, qp, code);
+    qp?.noteFailure(cause, wcs.opcode[n] >= WC_RECV);
     wcs.causeId[n] = this.causes.note(cause);
-  }
-
-  cause(causeId: number): Cause | undefined {
-    return this.causes.find(causeId);
   }
 
   isReady(): boolean {
@@ -158,7 +131,7 @@ export class IbverbsCompletionQueue extends CompletionQueue {
   }
 
   requestNotify(solicitedOnly = false): void {
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    this.assertOpen();
     this.isArmed = true;
     this.armedSolicited = solicitedOnly;
     this.arm();
@@ -195,7 +168,7 @@ export class IbverbsCompletionQueue extends CompletionQueue {
     if (this.reap(this.count) > 0) this.rang();
   }
 
-  private announce(): void {
+  protected announce(): void {
     clearTimeout(this.period);
     this.period = undefined;
     this.isArmed = false;
@@ -208,26 +181,10 @@ export class IbverbsCompletionQueue extends CompletionQueue {
     this.announce();
   }
 
-  protected hold(on: boolean): void {
-    this.device.hold(on);
-  }
-
-  close(): void {
-    if (this.isClosed) return;
-    if (this.users > 0) throw new VerbsError('VERBS_BUSY', 'queue pairs use this completion queue: close them first');
+  protected override destroy(): void {
     const { device } = this;
-    if (!device.isClosed) {
-      const errno = device.addon.destroy(device.handle, this.object);
-      if (errno !== 0) throw systemError(errno, 'the completion queue is still used', 'VERBS_BUSY');
-    }
-    this.shut();
-  }
-
-  /** Closes without asking: the device is going. */
-  shut(): void {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    this.device.forgetCq(this);
-    this.announce();
+    if (device.isClosed) return;
+    const errno = device.addon.destroy(device.handle, this.object);
+    if (errno !== 0) throw systemError(errno, 'the completion queue is still used', 'VERBS_BUSY');
   }
 }

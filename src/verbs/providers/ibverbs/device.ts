@@ -8,16 +8,14 @@
 
 import { basename } from 'node:path';
 import { type Door, openDoor } from '../../../native/door.js';
-import { CompletionChannel, type CompletionThread, type CqInit, type WaitOptions } from '../../completion-queue.js';
-import type { Connection, ConnectOptions, Listener } from '../../connection.js';
-import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
+import type { CompletionThread, CqInit } from '../../completion-queue.js';
+import type { AllocOptions, Capabilities, Counters, DeviceOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { QpType } from '../../opcode.js';
 import type { AddressVector } from '../../qp-state.js';
-import type { QueuePair } from '../../queue-pair.js';
 import { systemError } from '../../system-error.js';
-import { EventQueue } from '../event-queue.js';
 import { MappedMemory } from '../mapped-memory.js';
+import { ProvidedDevice } from '../provided-device.js';
 import { HAPPENED_ASYNC, HAPPENED_COMPLETION, type Handle, type IbverbsAddon } from './addon.js';
 import { writeAddress } from './address-words.js';
 import { eventOf } from './async-events.js';
@@ -32,13 +30,7 @@ import type { IbverbsQueuePair } from './queue-pair.js';
 /** Inline sizes that are tried, because libibverbs cannot be asked. */
 const INLINE_SIZES = [4096, 2048, 1024, 512, 256, 128, 64, 32, 16];
 
-const open = new Set<IbverbsDevice>();
-
-function closeAll(): void {
-  for (const device of [...open]) device.close();
-}
-
-export class IbverbsDevice implements Device {
+export class IbverbsDevice extends ProvidedDevice {
   readonly provider = 'ibverbs';
   readonly name: string;
   readonly gid: string;
@@ -52,7 +44,6 @@ export class IbverbsDevice implements Device {
   /** READs and atomics outstanding that the hardware can keep, as target and as initiator. */
   readonly maxTargetReads: number;
   readonly maxReads: number;
-  isClosed = false;
   private readonly door: Door;
   private readonly pds: IbverbsProtectionDomain[] = [];
   private readonly cqs = new Map<number, IbverbsCompletionQueue>();
@@ -60,7 +51,6 @@ export class IbverbsDevice implements Device {
   private readonly queuePairs = new Map<number, IbverbsQueuePair>();
   private readonly byNumber = new Map<number, IbverbsQueuePair>();
   private readonly regions = new Set<IbverbsMemoryRegion>();
-  private readonly events = new EventQueue();
   private manager: ConnectionManager | undefined;
   private holds = 0;
   private lastCounters: Counters | undefined;
@@ -74,6 +64,7 @@ export class IbverbsDevice implements Device {
   }
 
   private constructor(addon: IbverbsAddon, choice: Choice, name: string) {
+    super();
     const { device, port, gid } = choice;
     this.addon = addon;
     this.choice = choice;
@@ -108,8 +99,7 @@ export class IbverbsDevice implements Device {
       peerDeath: false,
       virtualTime: false,
     };
-    if (open.size === 0) process.on('exit', closeAll);
-    open.add(this);
+    this.closeAtExit(true);
   }
 
   /** The most bytes that a queue pair can send inline. */
@@ -132,12 +122,7 @@ export class IbverbsDevice implements Device {
     return found;
   }
 
-  assertOpen(): void {
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
-  }
-
-  /** What peers put into their address vectors to reach this port. */
-  get av(): AddressVector {
+  override get av(): AddressVector {
     const { device, port } = this.choice;
     return isInfiniBand(device, port) ? { gid: this.gid, lid: port.lid } : { gid: this.gid };
   }
@@ -172,7 +157,6 @@ export class IbverbsDevice implements Device {
     if (!this.isClosed) this.addon.progress(this.handle);
   }
 
-  /** Keeps the process alive while somebody waits. */
   hold(on: boolean): void {
     this.holds += on ? 1 : -1;
     if (!this.isClosed) this.addon.hold(this.handle, this.holds > 0 ? 1 : 0);
@@ -196,11 +180,6 @@ export class IbverbsDevice implements Device {
 
   forgetCq(cq: IbverbsCompletionQueue): void {
     this.cqs.delete(cq.object);
-  }
-
-  createCompletionChannel(): CompletionChannel {
-    this.assertOpen();
-    return new CompletionChannel();
   }
 
   createCompletionThread(): CompletionThread {
@@ -252,33 +231,9 @@ export class IbverbsDevice implements Device {
 
   // ---- connections and events ----
 
-  async listen(name: string): Promise<Listener> {
-    this.assertOpen();
-    return this.connections.listen(name);
-  }
-
-  async connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
-    this.assertOpen();
-    return this.connections.connect(name, qp as IbverbsQueuePair, options);
-  }
-
-  private get connections(): ConnectionManager {
+  protected get connections(): ConnectionManager {
     this.manager ??= new ConnectionManager(this, addressOf(this.choice));
     return this.manager;
-  }
-
-  raise(event: AsyncEvent): void {
-    this.events.push(event);
-  }
-
-  pollEvent(): AsyncEvent | undefined {
-    this.progress();
-    return this.events.take();
-  }
-
-  nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
-    this.progress();
-    return this.events.next(this, options);
   }
 
   counters(): Counters {
@@ -293,8 +248,7 @@ export class IbverbsDevice implements Device {
     this.lastCounters = this.counters();
     this.manager?.close();
     this.isClosed = true;
-    open.delete(this);
-    if (open.size === 0) process.off('exit', closeAll);
+    this.closeAtExit(false);
     for (const qp of this.queuePairs.values()) qp.shut();
     for (const pd of this.pds) pd.shut();
     for (const cq of [...this.cqs.values()]) cq.shut();
@@ -303,9 +257,5 @@ export class IbverbsDevice implements Device {
     this.queuePairs.clear();
     this.byNumber.clear();
     this.regions.clear();
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
   }
 }

@@ -1,21 +1,13 @@
 /** A protection domain of an RDMA device. */
 
 import { constants } from 'node:os';
-import { markAsUntransferable } from 'node:worker_threads';
-import {
-  ACCESS_ON_DEMAND,
-  ACCESS_REMOTE_ATOMIC,
-  ACCESS_REMOTE_READ,
-  type Access,
-  accessBits,
-  accessWords,
-} from '../../access.js';
+import type { Access } from '../../access.js';
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import type { ProtectionDomain, QpInit, SrqInit } from '../../protection-domain.js';
+import type { QpInit, SrqInit } from '../../protection-domain.js';
 import type { AddressVector } from '../../qp-state.js';
 import { systemError } from '../../system-error.js';
-import { bytesOf, refuseMovable } from '../registrable.js';
+import { ProvidedDomain } from '../provided-domain.js';
 import { IbverbsAddressHandle } from './address-handle.js';
 import type { IbverbsDevice } from './device.js';
 import { lockedMemoryWords } from './memory-lock.js';
@@ -25,14 +17,13 @@ import { IbverbsSharedReceiveQueue } from './shared-receive-queue.js';
 
 const { ENOMEM, EPERM, EFAULT, EOPNOTSUPP, EINVAL } = constants.errno;
 
-export class IbverbsProtectionDomain implements ProtectionDomain {
+export class IbverbsProtectionDomain extends ProvidedDomain {
   readonly device: IbverbsDevice;
   readonly object: number;
-  private readonly users = new Set<object>();
   private readonly handles = new Set<IbverbsAddressHandle>();
-  private isClosed = false;
 
   constructor(device: IbverbsDevice) {
+    super();
     this.device = device;
     this.object = device.addon.allocPd(device.handle);
     if (this.object < 0) throw systemError(this.object, 'the device gives no protection domain', 'VERBS_NO_MEMORY');
@@ -41,32 +32,15 @@ export class IbverbsProtectionDomain implements ProtectionDomain {
   register(memory: ArrayBuffer | ArrayBufferView, access: Access = {}): MemoryRegion {
     this.assertOpen();
     const { device } = this;
-    const bytes = bytesOf(memory);
-    const buffer = bytes.buffer as ArrayBuffer;
-    const bits = accessBits(access);
-    const kind = device.memory.kindOf(buffer);
-    if (bits & ACCESS_ON_DEMAND && !device.capabilities.onDemand) {
+    if (access.onDemand && !device.capabilities.onDemand) {
       throw new VerbsError(
         'VERBS_UNSUPPORTED',
         `${device.choice.device.name} has no on-demand paging: register without onDemand`,
       );
     }
-    if (device.memory.isReadOnly(buffer) && bits & ~(ACCESS_REMOTE_READ | ACCESS_ON_DEMAND)) {
-      throw new VerbsError(
-        'VERBS_INVALID',
-        `the file is mapped for reading: it cannot give ${accessWords(bits)}; map it with { writable: true }`,
-      );
-    }
-    if (kind === 'private') {
-      if (bits & ACCESS_REMOTE_ATOMIC) {
-        throw new VerbsError('VERBS_UNSUPPORTED', 'ordinary memory cannot be the target of atomics: take memory of device.alloc');
-      }
-      refuseMovable(buffer, device.memory.addressOf(new Uint8Array(buffer)));
-      markAsUntransferable(buffer);
-    }
-    const addr = device.memory.addressOf(bytes);
+    const { bytes, bits, kind, addr } = device.memory.registrable(memory, access);
     const keys = device.addon.register(device.handle, this.object, addr, bytes.length, bits);
-    if (typeof keys === 'number') throw this.refusal(-keys, bytes.length, kind, device.memory.isReadOnly(buffer));
+    if (typeof keys === 'number') throw this.refusal(-keys, bytes.length, kind, device.memory.isReadOnly(bytes));
     return new IbverbsMemoryRegion(this, kind, bits, bytes, addr, keys);
   }
 
@@ -118,43 +92,11 @@ export class IbverbsProtectionDomain implements ProtectionDomain {
     return handle;
   }
 
-  /** Something of this domain is alive, or no longer. */
-  adopt(user: object): void {
-    this.users.add(user);
-  }
-
-  release(user: object): void {
-    this.users.delete(user);
-  }
-
-  close(): void {
-    if (this.isClosed) return;
-    if (this.users.size > 0) {
-      throw new VerbsError(
-        'VERBS_BUSY',
-        `${this.users.size} regions and queues of the protection domain are alive: close them first`,
-      );
-    }
+  protected override destroy(): void {
     for (const handle of this.handles) handle.close();
     const { device } = this;
-    if (!device.isClosed) {
-      const errno = device.addon.destroy(device.handle, this.object);
-      if (errno !== 0) throw systemError(errno, 'the protection domain is still used', 'VERBS_BUSY');
-    }
-    this.isClosed = true;
-  }
-
-  /** Closes without asking: the device is going. */
-  shut(): void {
-    this.isClosed = true;
-  }
-
-  private assertOpen(): void {
-    this.device.assertOpen();
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the protection domain is closed');
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
+    if (device.isClosed) return;
+    const errno = device.addon.destroy(device.handle, this.object);
+    if (errno !== 0) throw systemError(errno, 'the protection domain is still used', 'VERBS_BUSY');
   }
 }

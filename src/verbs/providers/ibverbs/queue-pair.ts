@@ -7,7 +7,7 @@ import type { MemoryRegion } from '../../memory-region.js';
 import { QP_TYPES } from '../../opcode.js';
 import type { QpInit } from '../../protection-domain.js';
 import { type AddressVector, PATH_MTUS, QP_STATES, type QpAttributes, type QpState } from '../../qp-state.js';
-import { type ConnectAttributes, type QpAddress, QueuePair } from '../../queue-pair.js';
+import { type ConnectAttributes, QueuePair } from '../../queue-pair.js';
 import { type Cause, STATUS, statusName } from '../../status.js';
 import { systemError } from '../../system-error.js';
 import { QueuedReceive } from '../../transport/receive-poster.js';
@@ -72,7 +72,7 @@ export class IbverbsQueuePair extends QueuePair {
   private readonly block: CommandBlock;
   private readonly shared: IbverbsSharedReceiveQueue | undefined;
   private readonly receives: ReceiveCommands;
-  private readonly psn = Math.floor(Math.random() * 0x1000000);
+  protected override psn = Math.floor(Math.random() * 0x1000000);
   /** The SQ_DRAINED event was asked for; some devices raise it always. */
   private wantsDrained = false;
   private isClosed = false;
@@ -122,11 +122,7 @@ export class IbverbsQueuePair extends QueuePair {
     }
     [this.object, this.qpNum] = made;
     this.receives = new ReceiveCommands(this.block, COMMAND_RECV, this.object, this.maxRecvWr, this.maxRecvSge);
-    for (const cq of this.cqs) cq.users++;
-    if (this.shared) {
-      this.shared.users++;
-      recvCq.hasShared = true;
-    }
+    if (this.shared) recvCq.hasShared = true;
     pd.adopt(this);
     device.adoptQueuePair(this);
   }
@@ -150,21 +146,6 @@ export class IbverbsQueuePair extends QueuePair {
 
   private get cqs(): [IbverbsCompletionQueue, IbverbsCompletionQueue] {
     return [this.sendCq as IbverbsCompletionQueue, this.recvCq as IbverbsCompletionQueue];
-  }
-
-  address(): QpAddress {
-    const { device, qpNum, psn, type, dcKey } = this;
-    return {
-      v: 1,
-      provider: 'ibverbs',
-      av: device.av,
-      qpNum,
-      psn,
-      mtu: device.capabilities.mtu,
-      type,
-      ...(this.attributes.qkey !== undefined && { qkey: this.attributes.qkey }),
-      ...(type === 'DCT' && { dcKey }),
-    };
   }
 
   /** Who is at the other end, in words. */
@@ -370,7 +351,7 @@ export class IbverbsQueuePair extends QueuePair {
 
   postRange(addr: number, length: number, lkey: number, id: number): void {
     this.assertReceives();
-    this.receives.postRange(addr, length, lkey, id);
+    this.receives.postOne(addr, length, lkey, id);
     this.flushLate();
   }
 
@@ -448,8 +429,6 @@ export class IbverbsQueuePair extends QueuePair {
       if (errno !== 0) throw systemError(errno, 'the queue pair cannot be closed', 'VERBS_BUSY');
     }
     this.shut();
-    for (const cq of this.cqs) cq.users--;
-    if (this.shared) this.shared.users--;
     this.pd.release(this);
   }
 

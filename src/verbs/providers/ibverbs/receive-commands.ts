@@ -48,7 +48,7 @@ export class ReceiveCommands {
   }
 
   /** Posts one element without an object. */
-  postRange(addr: number, length: number, lkey: number, id: number): void {
+  postOne(addr: number, length: number, lkey: number, id: number): void {
     const at = this.begin(id, 1);
     this.element(at, 0, addr, length, lkey);
     this.block.close(RECV_WORDS + SGE_WORDS);

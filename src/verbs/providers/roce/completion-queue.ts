@@ -2,24 +2,21 @@
  * The completion queue of a RoCE device: the consumer's side of a ring that the engine fills.
  */
 
-import { CompletionQueue, type CqInit, type Moderation } from '../../completion-queue.js';
+import type { CqInit, Moderation } from '../../completion-queue.js';
 import { VerbsError } from '../../errors.js';
-import { COMPLETION_OPCODES } from '../../opcode.js';
-import { type Cause, STATUS, statusMeaning, statusName } from '../../status.js';
+import { WC_RECV } from '../../opcode.js';
+import { STATUS } from '../../status.js';
 import type { WorkCompletions } from '../../work-completions.js';
-import { CauseLog } from '../cause-log.js';
+import { failureOf } from '../cause-log.js';
+import { ProvidedCompletionQueue } from '../provided-completion-queue.js';
 import { CompletionRing, Due } from './completion-ring.js';
 import type { RoceDevice } from './device.js';
 
-export class RoceCompletionQueue extends CompletionQueue {
+export class RoceCompletionQueue extends ProvidedCompletionQueue {
   readonly device: RoceDevice;
   /** The engine's name for it. */
   readonly number: number;
-  /** Queue pairs that use it, once per direction. */
-  users = 0;
   readonly ring: CompletionRing;
-  private readonly causes = new CauseLog();
-  private isClosed = false;
   private period: NodeJS.Timeout | undefined;
 
   constructor(device: RoceDevice, init: CqInit) {
@@ -36,13 +33,8 @@ export class RoceCompletionQueue extends CompletionQueue {
 
   poll(wcs: WorkCompletions): number {
     this.device.progress();
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
-    if (this.ring.isOverrun) {
-      throw new VerbsError(
-        'VERBS_ILLEGAL',
-        `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
-      );
-    }
+    this.assertOpen();
+    if (this.ring.isOverrun) this.refuseOverrun();
     const n = this.take(wcs);
     return n === 0 && this.device.lease.polled() ? this.take(wcs) : n;
   }
@@ -63,23 +55,8 @@ export class RoceCompletionQueue extends CompletionQueue {
     const status = wcs.status[n];
     const qpNum = wcs.qpNum[n];
     const qp = this.device.queuePair(qpNum);
-    const isFlush = status === STATUS.WR_FLUSH_ERR;
-    const opcode = COMPLETION_OPCODES[wcs.opcode[n]];
-    const isReceive = opcode === 'RECV' || opcode === 'RECV_RDMA_WITH_IMM';
-    const first = qp?.firstFailure;
-    const words =
-      isFlush && first
-        ? `request ${first.wrId} failed with ${first.status} before this one was carried out: ${first.words}`
-        : `${statusMeaning(status)}${this.experience(status)}`;
-    const cause: Cause = {
-      status: statusName(status),
-      qpNum,
-      wrId: isFlush && first && !isReceive ? first.wrId : wcs.id[n],
-      opcode,
-      peer: qp?.peerName ?? 'unknown',
-      words,
-    };
-    qp?.noteFailure(cause, isReceive, epoch);
+    const cause = failureOf({ status, opcode: wcs.opcode[n], id: wcs.id[n], qpNum }, qp, this.experience(status));
+    qp?.noteFailure(cause, wcs.opcode[n] >= WC_RECV, epoch);
     wcs.causeId[n] = this.causes.note(cause);
   }
 
@@ -92,10 +69,6 @@ export class RoceCompletionQueue extends CompletionQueue {
     return met.length > 0 ? ` (the device counts: ${met.join(', ')})` : '';
   }
 
-  cause(causeId: number): Cause | undefined {
-    return this.causes.find(causeId);
-  }
-
   isReady(): boolean {
     this.device.progress();
     if (this.ring.isEmpty) this.device.lease.looked();
@@ -103,7 +76,7 @@ export class RoceCompletionQueue extends CompletionQueue {
   }
 
   requestNotify(solicitedOnly = false): void {
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    this.assertOpen();
     this.ring.arm(solicitedOnly);
     this.device.sleepSoon();
   }
@@ -120,29 +93,14 @@ export class RoceCompletionQueue extends CompletionQueue {
     else if (due === Due.period) this.period ??= setTimeout(() => this.announce(), Math.max(1, this.ring.periodUs / 1000));
   }
 
-  private announce(): void {
+  protected announce(): void {
     clearTimeout(this.period);
     this.period = undefined;
     this.ring.disarm();
     this.signal();
   }
 
-  protected hold(on: boolean): void {
-    this.device.hold(on);
-  }
-
-  close(): void {
-    if (this.isClosed) return;
-    if (this.users > 0) throw new VerbsError('VERBS_BUSY', 'queue pairs use this completion queue: close them first');
+  protected override destroy(): void {
     if (!this.device.isClosed) this.device.call({ kind: 'closeCq', cq: this.number });
-    this.shut();
-  }
-
-  /** Closes without asking: the device is going. */
-  shut(): void {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    this.device.forget(this);
-    this.announce();
   }
 }

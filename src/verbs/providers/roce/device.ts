@@ -15,25 +15,15 @@ import { basename } from 'node:path';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { type Door, openDoor } from '../../../native/door.js';
 import { addonPath } from '../../../native/load.js';
-import { CompletionChannel, type CompletionThread, type CqInit, type WaitOptions } from '../../completion-queue.js';
-import type { Connection, ConnectOptions, Listener } from '../../connection.js';
-import type {
-  AllocOptions,
-  AsyncEvent,
-  AsyncEventType,
-  Capabilities,
-  Counters,
-  Device,
-  DeviceOptions,
-  MapFileOptions,
-} from '../../device.js';
+import type { CompletionThread, CqInit } from '../../completion-queue.js';
+import type { AllocOptions, AsyncEventType, Capabilities, Counters, DeviceOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
-import type { QueuePair } from '../../queue-pair.js';
+import type { AddressVector } from '../../qp-state.js';
 import { systemError } from '../../system-error.js';
 import { RegionTable } from '../../transport/region-table.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
-import { EventQueue } from '../event-queue.js';
 import { MappedMemory } from '../mapped-memory.js';
+import { ProvidedDevice } from '../provided-device.js';
 import type { TableRegion } from '../table-region.js';
 import { gidText, type LocalAddress, parseIp, ROCE_PORT } from './address.js';
 import { RoceCompletionQueue } from './completion-queue.js';
@@ -75,13 +65,7 @@ const EVENT_WORDS: Readonly<Partial<Record<AsyncEventType, string>>> = {
   SQ_DRAINED: 'the send queue is drained: everything posted before is complete',
 };
 
-const open = new Set<RoceDevice>();
-
-function closeAll(): void {
-  for (const device of [...open]) device.close();
-}
-
-export class RoceDevice implements Device {
+export class RoceDevice extends ProvidedDevice {
   readonly provider = 'roce';
   readonly name: string;
   readonly gid: string;
@@ -97,7 +81,6 @@ export class RoceDevice implements Device {
   readonly lease: Lease;
   /** Counts changes of the objects that the data path works on. */
   version = 0;
-  isClosed = false;
   private readonly board: Switchboard;
   /** What the device shows of itself to other processes. */
   readonly page: StatusPage;
@@ -111,7 +94,6 @@ export class RoceDevice implements Device {
   private readonly pds: RoceProtectionDomain[] = [];
   private readonly cqs = new Map<number, RoceCompletionQueue>();
   private readonly registered = new Map<number, RoceMemoryRegion>();
-  private readonly events = new EventQueue();
   private manager: ConnectionManager | undefined;
   private lastCounters = new RoceCounters();
   private slots = 0;
@@ -136,6 +118,7 @@ export class RoceDevice implements Device {
   }
 
   private constructor(local: LocalAddress, name: string) {
+    super();
     this.name = name;
     this.door = openDoor();
     this.memory = new MappedMemory(this.door, 'verbena-roce');
@@ -197,8 +180,7 @@ export class RoceDevice implements Device {
       peerDeath: false,
       virtualTime: false,
     };
-    if (open.size === 0) process.on('exit', closeAll);
-    open.add(this);
+    this.closeAtExit(true);
   }
 
   private async started(): Promise<void> {
@@ -212,8 +194,8 @@ export class RoceDevice implements Device {
     this.worker.unref();
   }
 
-  assertOpen(): void {
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
+  override get av(): AddressVector {
+    return { gid: this.gid, ...(this.port !== ROCE_PORT && { port: this.port }) };
   }
 
   // ---- the engine ----
@@ -305,7 +287,6 @@ export class RoceDevice implements Device {
     for (const cq of [...this.cqs.values()]) cq.rang();
   }
 
-  /** Keeps the process alive while somebody waits. */
   hold(on: boolean): void {
     this.holds += on ? 1 : -1;
     if (!this.isClosed) this.door.addon.bellHold(this.bell, this.holds > 0 ? 1 : 0);
@@ -327,7 +308,7 @@ export class RoceDevice implements Device {
     return cq;
   }
 
-  forget(cq: RoceCompletionQueue): void {
+  forgetCq(cq: RoceCompletionQueue): void {
     this.cqs.delete(cq.number);
   }
 
@@ -335,11 +316,6 @@ export class RoceDevice implements Device {
   newId(): number {
     this.nextId++;
     return this.nextId;
-  }
-
-  createCompletionChannel(): CompletionChannel {
-    this.assertOpen();
-    return new CompletionChannel();
   }
 
   createCompletionThread(): CompletionThread {
@@ -406,33 +382,9 @@ export class RoceDevice implements Device {
 
   // ---- connections and events ----
 
-  async listen(name: string): Promise<Listener> {
-    this.assertOpen();
-    return this.connections.listen(name);
-  }
-
-  async connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
-    this.assertOpen();
-    return this.connections.connect(name, qp as RoceQueuePair, options);
-  }
-
-  private get connections(): ConnectionManager {
+  protected get connections(): ConnectionManager {
     this.manager ??= new ConnectionManager(this);
     return this.manager;
-  }
-
-  raise(event: AsyncEvent): void {
-    this.events.push(event);
-  }
-
-  pollEvent(): AsyncEvent | undefined {
-    this.progress();
-    return this.events.take();
-  }
-
-  nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
-    this.progress();
-    return this.events.next(this, options);
   }
 
   counters(): Counters {
@@ -464,8 +416,7 @@ export class RoceDevice implements Device {
     this.isClosed = true;
     this.board.stop();
     this.wake();
-    open.delete(this);
-    if (open.size === 0) process.off('exit', closeAll);
+    this.closeAtExit(false);
     for (const qp of this.queuePairs.values()) qp.shut();
     this.queuePairs.clear();
     for (const pd of this.pds) pd.shut();
@@ -477,10 +428,6 @@ export class RoceDevice implements Device {
     this.door.addon.stop(this.datagram);
     void this.worker.terminate();
     this.page.close();
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
   }
 }
 

@@ -4,15 +4,14 @@
 
 import { VerbsError } from '../../errors.js';
 import type { QpInit } from '../../protection-domain.js';
-import type { AddressVector, QpAttributes, QpState } from '../../qp-state.js';
-import type { QpAddress } from '../../queue-pair.js';
+import type { QpAttributes, QpState } from '../../qp-state.js';
 import { type Cause, STATUS, statusName } from '../../status.js';
 import { RcEndpoint } from '../../transport/rc-endpoint.js';
 import { ReceivePoster } from '../../transport/receive-poster.js';
 import type { SendQueue } from '../../transport/send-queue.js';
 import { rejectRequest } from '../../work-request.js';
 import { QueuedQueuePair } from '../queued-queue-pair.js';
-import { endFrom, endOf, ipText, isGroup, ROCE_PORT } from './address.js';
+import { endFrom, endOf, ipText, isGroup } from './address.js';
 import { RoceAddressHandle } from './address-handle.js';
 import type { RoceCompletionQueue } from './completion-queue.js';
 import type { RoceDevice } from './device.js';
@@ -42,7 +41,7 @@ export class RoceQueuePair extends QueuedQueuePair {
   protected readonly sendQueue: SendQueue;
   protected readonly poster: ReceivePoster;
   protected readonly isShared: boolean;
-  protected psn = Math.floor(Math.random() * 0x1000000);
+  protected override psn = Math.floor(Math.random() * 0x1000000);
   /** Counts RESETs, as the engine does: what was reported before the last one is old news. */
   private epoch = 0;
   private isClosed = false;
@@ -82,8 +81,6 @@ export class RoceQueuePair extends QueuedQueuePair {
       dcKey: this.dcKey,
     };
     device.call({ kind: 'createQp', record: this.record });
-    for (const cq of this.cqs) cq.users++;
-    if (this.roceSrq) this.roceSrq.users++;
     pd.adopt(this);
   }
 
@@ -113,22 +110,6 @@ export class RoceQueuePair extends QueuedQueuePair {
     if (this.type !== 'RC' || (this.values && this.values.byteLength >= bytes)) return undefined;
     this.values = new SharedArrayBuffer(bytes);
     return this.values;
-  }
-
-  address(): QpAddress {
-    const { device, qpNum, psn, type, dcKey } = this;
-    const av: AddressVector = { gid: device.gid, ...(device.port !== ROCE_PORT && { port: device.port }) };
-    return {
-      v: 1,
-      provider: 'roce',
-      av,
-      qpNum,
-      psn,
-      mtu: device.capabilities.mtu,
-      type,
-      ...(this.attributes.qkey !== undefined && { qkey: this.attributes.qkey }),
-      ...(type === 'DCT' && { dcKey }),
-    };
   }
 
   /** Who is at the other end, in words. */
@@ -241,8 +222,6 @@ export class RoceQueuePair extends QueuedQueuePair {
     if (!this.device.isClosed) this.device.call({ kind: 'closeQp', slot: this.slot });
     this.shut();
     this.device.releaseQueuePair(this.slot, this.qpNum);
-    for (const cq of this.cqs) cq.users--;
-    if (this.roceSrq) this.roceSrq.users--;
     this.pd.release(this);
   }
 

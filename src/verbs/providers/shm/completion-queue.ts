@@ -10,10 +10,9 @@
  * bitmap of the rings that may hold something. Both ways a producer publishes first and then looks at the queue's word, so nothing is lost in between.
  */
 
-import { CompletionQueue, type CqInit, type Moderation } from '../../completion-queue.js';
-import { VerbsError } from '../../errors.js';
-import type { Cause } from '../../status.js';
+import type { CqInit, Moderation } from '../../completion-queue.js';
 import type { WorkCompletions } from '../../work-completions.js';
+import { ProvidedCompletionQueue } from '../provided-completion-queue.js';
 import type { ShmCompletionThread } from './completion-thread.js';
 import type { ShmDevice } from './device.js';
 import {
@@ -54,13 +53,12 @@ const AWAKE = 256;
  */
 const LOCAL_WORDS = 8;
 
-export class ShmCompletionQueue extends CompletionQueue {
+export class ShmCompletionQueue extends ProvidedCompletionQueue {
   readonly device: ShmDevice;
   readonly number: number;
   /** Word index of the head in the control segment. */
   readonly at: number;
   readonly rings: (ReceiveRing | undefined)[] = [];
-  users = 0;
   /** Set when it overran: polling throws. */
   failed = false;
   readonly #i32: Int32Array;
@@ -74,7 +72,6 @@ export class ShmCompletionQueue extends CompletionQueue {
   #head = 0;
   #tail = 0;
   #turn = 0;
-  #closed = false;
   #bitmap = false;
   readonly #marked: Int32Array = new Int32Array(CQ_BIT_WORDS);
   #armed = 0;
@@ -86,7 +83,7 @@ export class ShmCompletionQueue extends CompletionQueue {
   readonly #thread: ShmCompletionThread | undefined;
 
   constructor(device: ShmDevice, init: CqInit) {
-    super(init);
+    super(init, device.causes);
     this.device = device;
     this.#i32 = device.i32;
     this.number = device.cqPool.take();
@@ -136,7 +133,7 @@ export class ShmCompletionQueue extends CompletionQueue {
     const device = this.device;
     const i32 = this.#i32;
     if (i32[H_ATTENTION] !== device.attention || device.busy !== 0) device.progress();
-    if (this.#closed || this.failed) this.#refuse();
+    if (this.isClosed || this.failed) this.#refuse();
     if (wcs.rare) wcs.settle();
     let n = this.#head !== this.#tail ? this.#takeLocal(wcs) : 0;
     if (n < wcs.capacity) n = this.#bitmap ? this.#pollMarked(wcs, n) : this.#pollRings(wcs, n);
@@ -328,7 +325,7 @@ export class ShmCompletionQueue extends CompletionQueue {
     const device = this.device;
     if (this.#i32[H_ATTENTION] !== device.attention || device.busy !== 0) device.progress();
     if ((++this.#emptyPolls & 15) === 0) Atomics.load(this.#i32, H_ATTENTION);
-    if (this.#head !== this.#tail || this.failed || this.#closed) return true;
+    if (this.#head !== this.#tail || this.failed || this.isClosed) return true;
     if (this.#bitmap) {
       if (Atomics.load(this.#i32, this.at + CQ_READY) !== 0) return true;
       for (let w = 0; w < CQ_BIT_WORDS; w++) {
@@ -349,7 +346,7 @@ export class ShmCompletionQueue extends CompletionQueue {
   }
 
   requestNotify(solicitedOnly = false): void {
-    if (this.#closed) this.#refuse();
+    this.assertOpen();
     this.#armed = solicitedOnly && this.#armed !== ARMED_ANY ? ARMED_SOLICITED : ARMED_ANY;
     this.#i32[this.at + CQ_PENDING] = 0;
     this.device.sleeping();
@@ -375,7 +372,7 @@ export class ShmCompletionQueue extends CompletionQueue {
     const i32 = this.#i32;
     const word = Atomics.load(i32, this.at + CQ_WORD);
     const stillArmed = (word & (ARMED_ANY | ARMED_SOLICITED)) !== 0 || Atomics.load(i32, this.at + CQ_THREAD_ARMED) !== 0;
-    if (stillArmed && !this.failed && !this.#closed) {
+    if (stillArmed && !this.failed && !this.isClosed) {
       const period = i32[this.at + CQ_MODERATION_PERIOD];
       if (period > 0 && i32[this.at + CQ_PENDING] > 0) {
         this.#periodTimer ??= setTimeout(() => this.#due(), Math.max(1, period / 1000));
@@ -421,36 +418,18 @@ export class ShmCompletionQueue extends CompletionQueue {
     });
   }
 
-  cause(causeId: number): Cause | undefined {
-    return this.device.causes.find(causeId);
-  }
-
-  protected hold(on: boolean): void {
-    this.device.hold(on);
-  }
-
   #refuse(): never {
-    if (this.#closed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
-    throw new VerbsError(
-      'VERBS_ILLEGAL',
-      `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
-    );
+    this.assertOpen();
+    this.refuseOverrun();
   }
 
-  close(): void {
-    if (this.#closed) return;
-    if (this.users > 0)
-      throw new VerbsError('VERBS_BUSY', `${this.users} queue pairs use this completion queue: close them first`);
-    this.shut();
-  }
-
-  /** Closes without asking: the device is going. */
-  shut(): void {
-    if (this.#closed) return;
-    this.#closed = true;
+  protected announce(): void {
     clearTimeout(this.#periodTimer);
-    this.#thread?.remove(this);
-    this.device.forgetCq(this);
     this.signal();
+  }
+
+  override shut(): void {
+    if (!this.isClosed) this.#thread?.remove(this);
+    super.shut();
   }
 }

@@ -9,24 +9,17 @@
 
 import { basename } from 'node:path';
 import { type Door, openDoor } from '../../../native/door.js';
-import {
-  CompletionChannel,
-  type CompletionQueue,
-  type CompletionThread,
-  type CqInit,
-  type WaitOptions,
-} from '../../completion-queue.js';
-import type { Connection, ConnectOptions, Listener } from '../../connection.js';
-import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device, DeviceOptions, MapFileOptions } from '../../device.js';
+import type { CompletionQueue, CompletionThread, CqInit, WaitOptions } from '../../completion-queue.js';
+import type { AllocOptions, AsyncEvent, Capabilities, Counters, DeviceOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { RemoteRegion } from '../../memory-region.js';
 import { COMPLETION_OPCODES } from '../../opcode.js';
 import type { ProtectionDomain } from '../../protection-domain.js';
-import type { QpAddress, QueuePair } from '../../queue-pair.js';
+import type { QpAddress } from '../../queue-pair.js';
 import { statusMeaning, statusName } from '../../status.js';
 import { systemError } from '../../system-error.js';
 import { CauseLog } from '../cause-log.js';
-import { EventQueue } from '../event-queue.js';
+import { type Connector, ProvidedDevice } from '../provided-device.js';
 import { Arena, type Block } from './arena.js';
 import { Buffers, type Home } from './buffers.js';
 import { MTU } from './checked-request.js';
@@ -100,7 +93,7 @@ interface Limbo {
   readonly attention: number;
 }
 
-export class ShmDevice implements Device {
+export class ShmDevice extends ProvidedDevice {
   readonly provider = 'shm';
   readonly name: string;
   readonly gid: string;
@@ -133,19 +126,17 @@ export class ShmDevice implements Device {
   readonly #unsettled = new Set<ShmQueuePair>();
   readonly #limbo: Limbo[] = [];
   readonly #transfers: Transfers;
-  readonly #events = new EventQueue();
   readonly #buffers: Buffers;
   readonly #threads = new Set<ShmCompletionThread>();
-  readonly #pds = new Set<ShmProtectionDomain>();
   readonly #scratch: Block;
   readonly #connections = new Set<{ close(): void }>();
   #pdNumber = 0;
   #holds = 0;
   #ticker: NodeJS.Timeout | undefined;
   #progressing = false;
-  #closed = false;
 
   constructor(options: DeviceOptions) {
+    super();
     for (const name of Object.keys(options)) {
       if (!KNOWN_OPTIONS.includes(name))
         throw new VerbsError('VERBS_INVALID', `shm has no option '${name}': it has ${KNOWN_OPTIONS.join(', ')}`);
@@ -182,28 +173,17 @@ export class ShmDevice implements Device {
   // ---- objects ----
 
   allocPd(): ProtectionDomain {
-    this.check();
-    const pd = new ShmProtectionDomain(this, ++this.#pdNumber);
-    this.#pds.add(pd);
-    return pd;
-  }
-
-  forgetPd(pd: ShmProtectionDomain): void {
-    this.#pds.delete(pd);
+    this.assertOpen();
+    return new ShmProtectionDomain(this, ++this.#pdNumber);
   }
 
   createCq(init: CqInit = {}): CompletionQueue {
-    this.check();
+    this.assertOpen();
     return new ShmCompletionQueue(this, init);
   }
 
-  createCompletionChannel(): CompletionChannel {
-    this.check();
-    return new CompletionChannel();
-  }
-
   createCompletionThread(options: { cpu?: number; numaNode?: number } = {}): CompletionThread {
-    this.check();
+    this.assertOpen();
     const thread = new ShmCompletionThread(this, options);
     this.#threads.add(thread);
     return thread;
@@ -256,16 +236,16 @@ export class ShmDevice implements Device {
   // ---- memory ----
 
   alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
-    this.check();
+    this.assertOpen();
     return this.#buffers.alloc(byteLength, options);
   }
 
   free(memory: ArrayBuffer): void {
-    if (!this.#closed) this.#buffers.free(memory); // else it went with the device
+    if (!this.isClosed) this.#buffers.free(memory); // else it went with the device
   }
 
   mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
-    this.check();
+    this.assertOpen();
     return this.#buffers.mapFile(path, options);
   }
 
@@ -381,7 +361,7 @@ export class ShmDevice implements Device {
 
   /** Carries everything forward that waits. Called from poll, from the bell and from the ticker. */
   progress(): void {
-    if (this.#progressing || this.#closed) return;
+    if (this.#progressing || this.isClosed) return;
     this.#progressing = true;
     try {
       const now = Atomics.load(this.i32, H_ATTENTION);
@@ -440,37 +420,23 @@ export class ShmDevice implements Device {
     this.#ticker.unref();
   }
 
-  /** Keeps the event loop alive for a waiter. */
   hold(on: boolean): void {
     this.#holds += on ? 1 : -1;
-    if (!this.#closed) this.door.addon.bellHold(this.#bell, this.#holds > 0 ? 1 : 0);
+    if (!this.isClosed) this.door.addon.bellHold(this.#bell, this.#holds > 0 ? 1 : 0);
   }
 
-  raise(event: AsyncEvent): void {
-    this.#events.push(event);
-  }
-
-  pollEvent(): AsyncEvent | undefined {
-    this.progress();
-    return this.#events.take();
-  }
-
-  nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
-    this.progress();
+  override nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
     this.sleeping();
-    return this.#events.next(this, options);
+    return super.nextEvent(options);
   }
 
   // ---- the rest ----
 
-  async listen(name: string): Promise<Listener> {
-    this.check();
-    return listenOn(this, name);
-  }
-
-  async connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
-    this.check();
-    return connectTo(this, name, qp, options);
+  protected get connections(): Connector {
+    return {
+      listen: (name) => listenOn(this, name),
+      connect: (name, qp, options) => connectTo(this, name, qp, options),
+    };
   }
 
   /** A listener or connection that ends with the device. */
@@ -499,25 +465,16 @@ export class ShmDevice implements Device {
     return this.f64[H_SEGMENT_BYTES_F64];
   }
 
-  get isClosed(): boolean {
-    return this.#closed;
-  }
-
-  /** Throws VERBS_CLOSED once the device is closed. */
-  check(): void {
-    if (this.#closed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
-  }
-
   close(): void {
-    if (this.#closed) return;
+    if (this.isClosed) return;
     clearInterval(this.#ticker);
     for (const connection of [...this.#connections]) connection.close();
     this.#transfers.finish();
     for (const qp of [...this.queuePairs.values()]) qp.close();
     for (const cq of [...this.completionQueues]) cq.shut();
     for (const thread of this.#threads) thread.close();
-    this.#closed = true;
-    this.#events.close();
+    this.isClosed = true;
+    this.events.close();
     this.#transfers.close();
     this.peers.stop();
     this.door.addon.bellClose(this.#bell);
@@ -525,9 +482,5 @@ export class ShmDevice implements Device {
     this.#buffers.close();
     this.arena.close();
     this.control.close(this.door);
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
   }
 }

@@ -109,7 +109,7 @@ export class ShmMemoryRegion extends RegisteredRegion {
     Atomics.store(i32, at + MR_SERIAL, this.serial);
     device.regions.set(this.index, this);
     for (const base of parts?.bases ?? []) base.dependants++;
-    pd.users++;
+    pd.adopt(this);
   }
 
   /** The contiguous pieces of a range: itself, or the blocks of an indexed or strided region. */
@@ -153,7 +153,7 @@ export class ShmMemoryRegion extends RegisteredRegion {
       for (const base of this.#parts.bases) base.dependants--;
       this.#device.arena.give(this.#parts.descriptor);
     }
-    this.pd.users--;
+    this.pd.release(this);
   }
 
   /** Nobody can start to use the key any more; who was in the middle announced it, and is waited for. */

@@ -33,7 +33,7 @@ export class Peers {
 
   /** The context behind a GID, mapped and watched. Throws VERBS_CLOSED, VERBS_PEER_LOST. */
   of(gid: string): Peer {
-    this.#device.check();
+    this.#device.assertOpen();
     if (gid === this.#device.gid) return this.self;
     const known = this.#peers.get(gid);
     if (known && !known.dead) return known;

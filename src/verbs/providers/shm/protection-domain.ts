@@ -9,11 +9,12 @@ import type { AddressHandle } from '../../address-handle.js';
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion, StridedLayout } from '../../memory-region.js';
 import { QP_TYPES } from '../../opcode.js';
-import type { ProtectionDomain, QpInit, SrqInit } from '../../protection-domain.js';
+import type { QpInit, SrqInit } from '../../protection-domain.js';
 import type { AddressVector } from '../../qp-state.js';
 import type { QueuePair } from '../../queue-pair.js';
 import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
 import type { Sge } from '../../work-request.js';
+import { ProvidedDomain } from '../provided-domain.js';
 import { bytesOf, refuseMovable } from '../registrable.js';
 import { ShmAddressHandle } from './address-handle.js';
 import type { ShmDevice } from './device.js';
@@ -27,20 +28,18 @@ import { ShmSharedReceiveQueue } from './shared-receive-queue.js';
 const PASSED_ON = 1 | 2 | 4 | 8;
 const MOST_PARTS = 64;
 
-export class ShmProtectionDomain implements ProtectionDomain {
+export class ShmProtectionDomain extends ProvidedDomain {
   readonly device: ShmDevice;
   readonly number: number;
-  /** Objects that came from here and are alive. */
-  users = 0;
-  #closed = false;
 
   constructor(device: ShmDevice, number: number) {
+    super();
     this.device = device;
     this.number = number;
   }
 
   register(memory: ArrayBuffer | ArrayBufferView, access: Access = {}): MemoryRegion {
-    this.#check();
+    this.assertOpen();
     const bits = accessBits(access);
     const bytes = bytesOf(memory);
     const buffer = bytes.buffer as ArrayBuffer;
@@ -105,7 +104,7 @@ export class ShmProtectionDomain implements ProtectionDomain {
   }
 
   #registerRuns(runs: readonly Run[], access: Access): MemoryRegion {
-    this.#check();
+    this.assertOpen();
     const bits = accessBits(access);
     if (runs.length === 0 || runs.length > MOST_PARTS) {
       throw new VerbsError('VERBS_INVALID', `an indexed region has 1 to ${MOST_PARTS} parts: got ${runs.length}`);
@@ -146,7 +145,7 @@ export class ShmProtectionDomain implements ProtectionDomain {
   }
 
   createQp(init: QpInit): QueuePair {
-    this.#check();
+    this.assertOpen();
     if (!QP_TYPES.includes(init.type)) {
       throw new VerbsError('VERBS_INVALID', `type must be ${QP_TYPES.join(', ')}: got '${String(init.type)}'`);
     }
@@ -154,30 +153,13 @@ export class ShmProtectionDomain implements ProtectionDomain {
   }
 
   createSrq(init: SrqInit = {}): SharedReceiveQueue {
-    this.#check();
+    this.assertOpen();
     return new ShmSharedReceiveQueue(this, init);
   }
 
   createAh(av: AddressVector): AddressHandle {
-    this.#check();
+    this.assertOpen();
     return new ShmAddressHandle(this.device, av);
-  }
-
-  #check(): void {
-    this.device.check();
-    if (this.#closed) throw new VerbsError('VERBS_CLOSED', 'the protection domain is closed');
-  }
-
-  close(): void {
-    if (this.#closed) return;
-    if (this.users > 0)
-      throw new VerbsError('VERBS_BUSY', `${this.users} regions or queues of this protection domain are alive: close them first`);
-    this.#closed = true;
-    this.device.forgetPd(this);
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
   }
 }
 

@@ -16,7 +16,7 @@ import type { MemoryRegion } from '../../memory-region.js';
 import { OPCODES, QP_TYPES, WC_RECV } from '../../opcode.js';
 import type { QpInit } from '../../protection-domain.js';
 import { ackTimeoutUs, QP_STATES, type QpAttributes, type QpState, RNR_TIMER_US } from '../../qp-state.js';
-import { type QpAddress, QueuePair } from '../../queue-pair.js';
+import { QueuePair } from '../../queue-pair.js';
 import { STATUS } from '../../status.js';
 import {
   type PreparedRecv,
@@ -27,7 +27,7 @@ import {
   type SendWorkRequest,
   sendFault,
 } from '../../work-request.js';
-import { checkedRequest, MTU } from './checked-request.js';
+import { checkedRequest } from './checked-request.js';
 import type { ShmCompletionQueue } from './completion-queue.js';
 import { parseGid } from './control.js';
 import type { ShmDevice } from './device.js';
@@ -123,7 +123,6 @@ export class ShmQueuePair extends QueuePair {
       : new ReceiveRing(device, this.maxRecvWr, this.maxRecvSge, init.type === 'UD', (qpNum) => device.queuePairs.get(qpNum));
     this.qpNum = device.qpPool.take();
     if (!srq) this.ring.qp = this;
-    if (srq) srq.users++;
     this.at = QPS + this.qpNum * QP_WORDS;
     this.counterAt = (this.at >> 1) + QP_COUNTERS_F64;
     const i32 = this.#i32;
@@ -143,9 +142,7 @@ export class ShmQueuePair extends QueuePair {
     i32[this.at + QP_RING_SHARED] = this.ring.shared ? 1 : 0;
     this.#epoch = life * 16;
     this.#show('RESET');
-    this.#send.users++;
-    this.#recv.users++;
-    pd.users++;
+    pd.adopt(this);
     device.noteQp(this);
   }
 
@@ -153,20 +150,6 @@ export class ShmQueuePair extends QueuePair {
   get peerName(): string {
     if (!this.peer) return 'unknown';
     return `${this.peer.name}, QP ${this.target?.qpNum ?? '?'}`;
-  }
-
-  address(): QpAddress {
-    const base = {
-      v: 1 as const,
-      provider: 'shm',
-      av: { gid: this.device.gid },
-      qpNum: this.qpNum,
-      psn: 0,
-      mtu: MTU,
-      type: this.type,
-    };
-    if (this.type === 'UD') return { ...base, qkey: this.attributes.qkey ?? 0x11111111 };
-    return this.type === 'DCT' ? { ...base, dcKey: this.dcKey } : base;
   }
 
   count(counter: number, by: number): void {
@@ -542,13 +525,9 @@ export class ShmQueuePair extends QueuePair {
     this.pending.length = 0;
     this.device.settle(this);
     for (let c = 0; c < COUNTERS; c++) this.f64[H_RETIRED_F64 + c] += this.f64[this.counterAt + c];
-    this.#send.users--;
-    this.#recv.users--;
-    this.pd.users--;
+    this.pd.release(this);
     const peer = this.peer;
-    if (this.srq) {
-      (this.srq as ShmSharedReceiveQueue).users--;
-    } else {
+    if (!this.srq) {
       this.#recv.removeRing(this.ring);
       this.device.retireRing(this.ring, this.type === 'RC' || this.type === 'UC' ? peer : undefined);
     }
@@ -556,5 +535,3 @@ export class ShmQueuePair extends QueuePair {
     this.#leave();
   }
 }
-
-/** Low and high 32 bits. */

@@ -2,39 +2,32 @@
  * A shared receive queue: one shared ring that the queue pairs' senders claim slots of.
  */
 
-import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import { checkedSrqInit, type SrqInit } from '../../protection-domain.js';
-import type { SharedReceiveQueue } from '../../shared-receive-queue.js';
+import type { SrqInit } from '../../protection-domain.js';
 import type { PreparedRecv, RecvWorkRequest } from '../../work-request.js';
+import { ProvidedSharedReceiveQueue } from '../provided-shared-receive-queue.js';
 import type { ShmMemoryRegion } from './memory-region.js';
 import { ShmPreparedRecv } from './prepared-recv.js';
 import type { ShmProtectionDomain } from './protection-domain.js';
 import { ReceiveRing } from './receive-ring.js';
 
-export class ShmSharedReceiveQueue implements SharedReceiveQueue {
-  readonly maxWr: number;
-  readonly maxSge: number;
+export class ShmSharedReceiveQueue extends ProvidedSharedReceiveQueue {
   readonly pd: ShmProtectionDomain;
   readonly ring: ReceiveRing;
-  users = 0;
   #limit: number;
-  #closed = false;
 
   constructor(pd: ShmProtectionDomain, init: SrqInit) {
-    const { maxWr, maxSge, limit } = checkedSrqInit(init);
+    super(init);
     this.pd = pd;
-    this.maxWr = maxWr;
-    this.maxSge = maxSge;
-    this.#limit = limit;
+    this.#limit = init.limit ?? 0;
     const { queuePairs } = pd.device;
-    this.ring = new ReceiveRing(pd.device, maxWr, maxSge, true, (qpNum) => queuePairs.get(qpNum));
-    pd.users++;
+    this.ring = new ReceiveRing(pd.device, this.maxWr, this.maxSge, true, (qpNum) => queuePairs.get(qpNum));
+    pd.adopt(this);
     pd.device.srqs.add(this);
   }
 
   postRecv(wr: RecvWorkRequest | readonly RecvWorkRequest[]): void {
-    if (this.#closed) throw new VerbsError('VERBS_CLOSED', 'the shared receive queue is closed', { badIndex: 0 });
+    this.assertOpen();
     const chain = Array.isArray(wr) ? (wr as readonly RecvWorkRequest[]) : [wr as RecvWorkRequest];
     for (let i = 0; i < chain.length; i++) this.ring.post(chain[i], this.pd, i);
   }
@@ -43,10 +36,7 @@ export class ShmSharedReceiveQueue implements SharedReceiveQueue {
     return new ShmPreparedRecv(undefined, this.ring, region as ShmMemoryRegion);
   }
 
-  setLimit(limit: number): void {
-    if (!Number.isInteger(limit) || limit < 0 || limit > this.maxWr) {
-      throw new VerbsError('VERBS_INVALID', `limit must be 0 to ${this.maxWr}: got ${String(limit)}`);
-    }
+  protected watch(limit: number): void {
     this.#limit = limit;
     this.check();
   }
@@ -58,18 +48,10 @@ export class ShmSharedReceiveQueue implements SharedReceiveQueue {
     this.pd.device.raise({ type: 'SRQ_LIMIT_REACHED', words: `a shared receive queue has ${this.ring.unclaimed} requests left` });
   }
 
-  close(): void {
-    if (this.#closed) return;
-    if (this.users > 0)
-      throw new VerbsError('VERBS_BUSY', `${this.users} queue pairs use this shared receive queue: close them first`);
-    this.#closed = true;
-    this.pd.users--;
-    this.pd.device.srqs.delete(this);
-    for (const cq of this.pd.device.completionQueues) cq.removeRing(this.ring);
-    this.pd.device.retireRing(this.ring, undefined);
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
+  protected destroy(): void {
+    const { device } = this.pd;
+    device.srqs.delete(this);
+    for (const cq of device.completionQueues) cq.removeRing(this.ring);
+    device.retireRing(this.ring, undefined);
   }
 }

@@ -5,12 +5,12 @@
  *     entry  [ status, opcode, flags: a byte each | byteLen | imm | qpNum | srcQp | causeId | - | - ]    half a cache line
  */
 
-import { CompletionQueue, type CqInit, type Moderation, type WaitOptions } from '../../completion-queue.js';
+import type { CqInit, Moderation, WaitOptions } from '../../completion-queue.js';
 import { VerbsError } from '../../errors.js';
 import type { Cause } from '../../status.js';
 import { powerOfTwo } from '../../transport/sequence.js';
 import type { WorkCompletions } from '../../work-completions.js';
-import { CauseLog } from '../cause-log.js';
+import { ProvidedCompletionQueue } from '../provided-completion-queue.js';
 import { waitOn } from '../waiting.js';
 import type { SimDevice } from './device.js';
 
@@ -20,24 +20,20 @@ const ENTRY_SHIFT = 3;
 /** How the queue is armed. */
 const Armed = { not: 0, solicited: 1, any: 2 } as const;
 
-export class SimCompletionQueue extends CompletionQueue {
+export class SimCompletionQueue extends ProvidedCompletionQueue {
   readonly device: SimDevice;
-  /** Queue pairs that use it, once per direction. */
-  users = 0;
   private readonly mask: number;
   private readonly id: Float64Array;
   private readonly entries: Uint32Array;
   private head = 0;
   private tail = 0;
   private isOverrun = false;
-  private isClosed = false;
   private readonly virtualWaiters: (() => void)[] = [];
   private armed: number = Armed.not;
   private eventCount = 1;
   private eventPeriodUs = 0;
   private sinceArmed = 0;
   private cancelPeriod: (() => void) | undefined;
-  private readonly causes = new CauseLog();
 
   constructor(device: SimDevice, init: CqInit) {
     super(init);
@@ -51,13 +47,8 @@ export class SimCompletionQueue extends CompletionQueue {
 
   poll(wcs: WorkCompletions): number {
     this.device.fabric.progress();
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
-    if (this.isOverrun) {
-      throw new VerbsError(
-        'VERBS_ILLEGAL',
-        `the completion queue of ${this.depth} entries overran (event CQ_ERR): close it and make a deeper one`,
-      );
-    }
+    this.assertOpen();
+    if (this.isOverrun) this.refuseOverrun();
     const { entries } = this;
     let n = 0;
     for (; n < wcs.capacity && this.head !== this.tail; n++) {
@@ -119,7 +110,7 @@ export class SimCompletionQueue extends CompletionQueue {
   }
 
   requestNotify(solicitedOnly = false): void {
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the completion queue is closed');
+    this.assertOpen();
     if (this.armed !== Armed.any) this.armed = solicitedOnly ? Armed.solicited : Armed.any;
     this.sinceArmed = 0;
   }
@@ -140,7 +131,7 @@ export class SimCompletionQueue extends CompletionQueue {
     }
   }
 
-  private announce(): void {
+  protected announce(): void {
     this.cancelPeriod?.();
     this.cancelPeriod = undefined;
     this.armed = Armed.not;
@@ -171,27 +162,5 @@ export class SimCompletionQueue extends CompletionQueue {
   /** Keeps a cause under a number. */
   explain(cause: Cause): number {
     return this.causes.note(cause);
-  }
-
-  cause(causeId: number): Cause | undefined {
-    return this.causes.find(causeId);
-  }
-
-  protected hold(on: boolean): void {
-    this.device.fabric.hold(on);
-  }
-
-  close(): void {
-    if (this.isClosed) return;
-    if (this.users > 0) throw new VerbsError('VERBS_BUSY', 'queue pairs use this completion queue: close them first');
-    this.shut();
-  }
-
-  /** Closes without asking: the device is going. */
-  shut(): void {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    this.device.forget(this);
-    this.announce();
   }
 }

@@ -2,19 +2,18 @@
  * A simulated device: numbers, keys and addresses of its own, and the place where frames of the fabric find their queue pair.
  */
 
-import type { CompletionChannel, CompletionThread, CqInit, WaitOptions } from '../../completion-queue.js';
-import type { Connection, ConnectOptions, Listener } from '../../connection.js';
-import type { AllocOptions, AsyncEvent, Capabilities, Counters, Device } from '../../device.js';
+import type { CompletionChannel, CompletionThread, CqInit } from '../../completion-queue.js';
+import type { AllocOptions, Capabilities, Counters } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { RemoteRegion } from '../../memory-region.js';
-import type { QpAddress, QueuePair } from '../../queue-pair.js';
+import type { QpAddress } from '../../queue-pair.js';
 import { CM_QP } from '../../transport/cm-messages.js';
 import { DecodeError, decodePacket, Packet } from '../../transport/packet.js';
 import { RegionTable } from '../../transport/region-table.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
 import { MULTICAST_QP } from '../../transport/ud-endpoint.js';
-import { EventQueue } from '../event-queue.js';
 import { checkAllocation } from '../mapped-memory.js';
+import { ProvidedDevice } from '../provided-device.js';
 import type { TableRegion } from '../table-region.js';
 import { SimCompletionChannel } from './completion-channel.js';
 import { SimCompletionQueue } from './completion-queue.js';
@@ -31,7 +30,7 @@ const PAGE = 4096;
 /** Queue pair numbers below are for management. */
 const FIRST_NUMBER = 16;
 
-export class SimDevice implements Device {
+export class SimDevice extends ProvidedDevice {
   readonly provider = 'sim';
   readonly name: string;
   readonly gid: string;
@@ -42,7 +41,6 @@ export class SimDevice implements Device {
   readonly regions = new RegionTable();
   /** Died by the fault plan: silent, but its objects still answer. */
   isDead = false;
-  isClosed = false;
   operations = 0;
   bytes = 0;
   errors = 0;
@@ -55,7 +53,6 @@ export class SimDevice implements Device {
   private readonly arenas = new Map<ArrayBuffer, number>();
   private readonly privateAddresses = new WeakMap<ArrayBuffer, number>();
   private readonly registered = new Map<number, TableRegion>();
-  private readonly events = new EventQueue();
   private readonly packet = new Packet();
   private manager: ConnectionManager | undefined;
   private nextNumber = FIRST_NUMBER;
@@ -63,6 +60,7 @@ export class SimDevice implements Device {
   private tokens = 0;
 
   constructor(fabric: SimFabric, index: number, name = `sim${index}`) {
+    super();
     this.fabric = fabric;
     this.index = index;
     this.name = name;
@@ -91,10 +89,6 @@ export class SimDevice implements Device {
     };
   }
 
-  assertOpen(): void {
-    if (this.isClosed) throw new VerbsError('VERBS_CLOSED', 'the device is closed');
-  }
-
   allocPd(): SimProtectionDomain {
     this.assertOpen();
     const pd = new SimProtectionDomain(this, this.pds.length + 1);
@@ -109,11 +103,11 @@ export class SimDevice implements Device {
     return cq;
   }
 
-  forget(cq: SimCompletionQueue): void {
+  forgetCq(cq: SimCompletionQueue): void {
     this.cqs.delete(cq);
   }
 
-  createCompletionChannel(): CompletionChannel {
+  override createCompletionChannel(): CompletionChannel {
     this.assertOpen();
     return new SimCompletionChannel(this);
   }
@@ -260,23 +254,9 @@ export class SimDevice implements Device {
     this.fabric.at(this.fabric.nowNs, act);
   }
 
-  async listen(name: string): Promise<Listener> {
-    this.assertOpen();
-    return this.connections.listen(name);
-  }
-
-  async connect(name: string, qp: QueuePair, options: ConnectOptions = {}): Promise<Connection> {
-    this.assertOpen();
-    return this.connections.connect(name, qp as SimQueuePair, options);
-  }
-
-  private get connections(): ConnectionManager {
+  protected get connections(): ConnectionManager {
     this.manager ??= new ConnectionManager(this);
     return this.manager;
-  }
-
-  raise(event: AsyncEvent): void {
-    this.events.push(event);
   }
 
   overran(cq: SimCompletionQueue): void {
@@ -285,16 +265,6 @@ export class SimDevice implements Device {
       words: `a completion queue of ${cq.depth} entries overran: poll more often or make it deeper`,
     });
     for (const qp of new Set(this.queuePairs.values())) if (qp.sendCq === cq || qp.recvCq === cq) this.later(() => qp.stop());
-  }
-
-  pollEvent(): AsyncEvent | undefined {
-    this.progress();
-    return this.events.take();
-  }
-
-  nextEvent(options: WaitOptions = {}): Promise<AsyncEvent> {
-    this.progress();
-    return this.events.next(this, options);
   }
 
   progress(): void {
@@ -330,9 +300,5 @@ export class SimDevice implements Device {
     for (const pd of this.pds) pd.shut();
     for (const cq of [...this.cqs]) cq.shut();
     this.events.close();
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
   }
 }

@@ -9,7 +9,6 @@
 import { VerbsError } from '../../errors.js';
 import type { QpInit } from '../../protection-domain.js';
 import type { QpAttributes, QpState } from '../../qp-state.js';
-import type { QpAddress } from '../../queue-pair.js';
 import { EndpointControl } from '../../transport/endpoint-control.js';
 import { TransportCounters, type TransportEndpoint } from '../../transport/host.js';
 import type { Packet } from '../../transport/packet.js';
@@ -21,7 +20,6 @@ import { UdEndpoint } from '../../transport/ud-endpoint.js';
 import { rejectRequest } from '../../work-request.js';
 import { QueuedQueuePair } from '../queued-queue-pair.js';
 import { destinationOf, GROUP_BIT, SimAddressHandle } from './address-handle.js';
-import type { SimCompletionQueue } from './completion-queue.js';
 import type { SimDevice } from './device.js';
 import type { Frame } from './frame.js';
 import { gidKey, parseGid } from './gid.js';
@@ -41,7 +39,6 @@ export class SimQueuePair extends QueuedQueuePair {
   protected readonly poster: ReceivePoster;
   protected readonly isShared: boolean;
   private readonly reporter: Reporter;
-  protected psn: number;
   private readonly groups = new Set<number>();
   private readonly control: EndpointControl;
   private peerIndex = 0;
@@ -78,24 +75,7 @@ export class SimQueuePair extends QueuedQueuePair {
       numbers: { allocate: () => device.allocateNumber(this), release: (number) => device.releaseNumber(number) },
       newToken: () => device.newToken(),
     });
-    for (const cq of [this.sendCq, this.recvCq] as SimCompletionQueue[]) cq.users++;
-    if (this.simSrq) this.simSrq.users++;
     pd.adopt(this);
-  }
-
-  address(): QpAddress {
-    const { device, qpNum, psn, type, dcKey } = this;
-    return {
-      v: 1,
-      provider: 'sim',
-      av: { gid: device.gid },
-      qpNum,
-      psn,
-      mtu: device.fabric.mtu,
-      type,
-      ...(this.attributes.qkey !== undefined && { qkey: this.attributes.qkey }),
-      ...(type === 'DCT' && { dcKey }),
-    };
   }
 
   /** Who is at the other end, in words. */
@@ -240,8 +220,6 @@ export class SimQueuePair extends QueuedQueuePair {
     if (this.isClosed) return;
     for (const number of this.groups) this.device.leaveGroup(number, this);
     this.shut();
-    for (const cq of [this.sendCq, this.recvCq] as SimCompletionQueue[]) cq.users--;
-    if (this.simSrq) this.simSrq.users--;
     this.pd.release(this);
   }
 

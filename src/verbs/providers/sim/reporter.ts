@@ -3,9 +3,9 @@
  */
 
 import type { AsyncEventType } from '../../device.js';
-import { COMPLETION_OPCODES, WC_RECV } from '../../opcode.js';
-import { type Cause, STATUS, statusMeaning, statusName } from '../../status.js';
+import { type Cause, STATUS } from '../../status.js';
 import type { TransportHost } from '../../transport/host.js';
+import { failureOf } from '../cause-log.js';
 import type { SimCompletionQueue } from './completion-queue.js';
 import type { SimQueuePair } from './queue-pair.js';
 
@@ -74,22 +74,8 @@ export class Reporter implements TransportHost {
   private explain(cq: SimCompletionQueue, id: number, status: number, opcode: number): number {
     const { qp } = this;
     qp.device.errors++;
-    const isFlush = status === STATUS.WR_FLUSH_ERR;
-    const isReceive = opcode >= WC_RECV;
-    const first = this.first;
-    const words =
-      isFlush && first
-        ? `request ${first.wrId} failed with ${first.status} before this one was carried out: ${first.words}`
-        : statusMeaning(status);
-    const cause: Cause = {
-      status: statusName(status),
-      qpNum: qp.qpNum,
-      wrId: isFlush && first && !isReceive ? first.wrId : id,
-      opcode: COMPLETION_OPCODES[opcode],
-      peer: qp.peerName,
-      words,
-    };
-    if (!isFlush) this.first ??= cause;
+    const cause = failureOf({ status, opcode, id, qpNum: qp.qpNum }, { peerName: qp.peerName, firstFailure: this.first });
+    if (status !== STATUS.WR_FLUSH_ERR) this.first ??= cause;
     return cq.explain(cause);
   }
 }
