@@ -180,8 +180,9 @@ static void lifeline_lost(liveness *l, const char *why) {
   if (load(&l->board[W_COORDINATOR]) == GOODBYE) return;
   store(&l->board[W_COORDINATOR], GONE);
   if (load(&l->board[W_END])) end_process();
-  int holder = load(&l->board[W_HOLDER]);
-  if (holder >= 0) {
+  int holder = load(&l->board[W_HOLDER]), self = load(&l->board[W_SELF]);
+  int is_outcast = load(l->board + RANKS + self * RANK_WORDS) == LOST; /* then this is the end of the others' connection to it */
+  if (holder >= 0 && !is_outcast) {
     lose(l, holder, why);
   } else {
     alert(l);
@@ -307,7 +308,8 @@ static int advance(liveness *l) {
       send_frame(l, F_BEAT, 0, NULL, 0);
       l->next_beat = now + (uint64_t)beat;
     }
-    if (silence > 0 && now - l->heard > (uint64_t)silence) {
+    if (silence > 0 && now - l->heard > (uint64_t)silence) hear(l); /* this process may have been the silent one: it was stopped */
+    if (l->socket >= 0 && silence > 0 && now_ms() - l->heard > (uint64_t)silence) {
       char why[128];
       snprintf(why, sizeof why, "no word from its host for %d ms: the host or the network between is gone", silence);
       lifeline_lost(l, why);

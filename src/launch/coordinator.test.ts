@@ -124,6 +124,9 @@ describe('barriers of the whole world', () => {
     await waiting;
     await assert.rejects(a.store.barrier('y'), fails('LAUNCH_RANK_LOST', /rank 1/));
     await a.store.barrier('z', { count: 1 });
+    // Should rank 1 still be there, it is told, and changes nothing any more.
+    await assert.rejects(b.store.set('k', 'late'), fails('LAUNCH_RANK_LOST', /took this one for dead .*: exited with code 3/));
+    assert.equal(await a.store.get('k'), undefined);
   });
 
   it('name the ranks that are missing when time is up', async () => {
@@ -179,6 +182,7 @@ describe('lifelines', () => {
     clearInterval(alive);
     assert.equal(rank, 1);
     assert.match(text, /no word from its host for 150 ms/);
+    assert.equal((await heard(lines[1].frames, FRAME.lost)).rank, 1, 'whoever was silent hears of it, too');
   });
 
   it('of this machine need none: a stopped process is not dead', async () => {

@@ -9,7 +9,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { LaunchError } from './errors.js';
+import { LaunchError, takenForDead } from './errors.js';
 import { encodeLifeline, FRAME, type LifelineFrame, LifelineReader } from './lifeline.js';
 import { type Member, nameOf, rankList, ranksInWords } from './member.js';
 import { stallReport, type Wait, type Whereabouts } from './stall-report.js';
@@ -142,7 +142,8 @@ export class Coordinator {
   #end(rank: number, end: End): void {
     if (this.#ends.has(rank)) return;
     this.#ends.set(rank, end);
-    this.#broadcast(encodeLifeline(end.state === 'left' ? FRAME.left : FRAME.lost, rank, 0, end.reason), rank);
+    // A rank that was only silent hears of its own loss when it goes on.
+    this.#broadcast(encodeLifeline(end.state === 'left' ? FRAME.left : FRAME.lost, rank, 0, end.reason));
     const error = this.#lossError();
     if (error) {
       this.#table.failBarriers(this.#options.size, error);
@@ -184,6 +185,8 @@ export class Coordinator {
     };
     const give = (value: Uint8Array | undefined) => answer({ found: value !== undefined }, value);
     try {
+      const end = this.#ends.get(client.rank ?? -1);
+      if (end?.state === 'lost') throw new LaunchError('LAUNCH_RANK_LOST', takenForDead(end.reason), { rank: client.rank });
       if (op === 'set') {
         this.#table.set(key, frame.value);
         answer({});
@@ -373,8 +376,8 @@ export class Coordinator {
     else setTimeout(() => this.lost(rank, reason), confirmMs).unref();
   }
 
-  #broadcast(frame: Buffer, except = -1): void {
-    for (const [rank, { socket }] of this.#lifelines) if (rank !== except && socket.writable) socket.write(frame);
+  #broadcast(frame: Buffer): void {
+    for (const { socket } of this.#lifelines.values()) if (socket.writable) socket.write(frame);
   }
 
   #exchangeBeats(): void {

@@ -47,3 +47,8 @@ export class LaunchError extends Error {
     return typeof value === 'object' && value !== null && BRAND in value;
   }
 }
+
+/** What a rank is told that was lost to the others and has come back. */
+export function takenForDead(reason: string): string {
+  return `the other ranks took this one for dead and go on without it: ${reason}`;
+}

@@ -119,6 +119,15 @@ describe('the native side of a lifeline', () => {
     assert.equal(two.liveness.stateOf(0), 'running');
   });
 
+  it('hears of its own loss, and does not take the others for lost then', async () => {
+    const { liveness, socket } = await coordinator({ holder: 0 });
+    socket.end(encodeLifeline(FRAME.lost, 1, 0, 'no word from its host'));
+    await heardEnd(socket);
+    blockUntil(() => liveness.stateOf(1) === 'lost');
+    assert.equal(liveness.stateOf(0), 'running');
+    assert.throws(() => liveness.check(), /^LaunchError: the other ranks took this one for dead .*: no word from its host/);
+  });
+
   it('sends heartbeats, and takes silence for the loss of the host', async () => {
     const { liveness, frames } = await coordinator({ holder: 0, heartbeatMs: 20, silenceMs: 200 });
     await heard(frames, FRAME.beat);

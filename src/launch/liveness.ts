@@ -8,7 +8,7 @@
 import { getSystemErrorName } from 'node:util';
 import { loadAddon } from '../native/load.js';
 import { Board, HEADER, RANK_STATE } from './board.js';
-import { LaunchError } from './errors.js';
+import { LaunchError, takenForDead } from './errors.js';
 import { type Member, nameOf } from './member.js';
 import { WaitRegistry } from './waits.js';
 
@@ -40,6 +40,7 @@ export interface LivenessInit {
 }
 
 export class Liveness {
+  readonly #rank: number;
   readonly #members: readonly Member[];
   readonly #board: Board;
   readonly #thread: number;
@@ -55,6 +56,7 @@ export class Liveness {
 
   /** Connects the lifeline. @throws LAUNCH_COORDINATOR_LOST when it does not stand. */
   constructor(init: LivenessInit) {
+    this.#rank = init.rank;
     this.#members = init.members;
     this.#board = new Board(init.members.length, init.rank);
     this.waits = new WaitRegistry(this.#board);
@@ -102,7 +104,7 @@ export class Liveness {
     return state === RANK_STATE.lost ? 'lost' : state === RANK_STATE.left ? 'left' : 'running';
   }
 
-  /** The ranks that died, ascending. */
+  /** The ranks that died, ascending. The own one, where the others took this process for dead: it was stopped, say, or cut off. */
   get lost(): LostRank[] {
     return this.#members.filter(({ rank }) => this.stateOf(rank) === 'lost').map((member) => this.#lossOf(member));
   }
@@ -116,8 +118,9 @@ export class Liveness {
 
   /** The error that says that a rank died. */
   errorOf(rank: number): LaunchError {
-    const member = this.#members[rank];
-    return new LaunchError('LAUNCH_RANK_LOST', `${nameOf(member)} is lost: ${this.#board.reason(rank)}`, { rank });
+    const reason = this.#board.reason(rank);
+    const words = rank === this.#rank ? takenForDead(reason) : `${nameOf(this.#members[rank])} is lost: ${reason}`;
+    return new LaunchError('LAUNCH_RANK_LOST', words, { rank });
   }
 
   /** Calls back once for each rank that dies, also for those that died before. Returns the function that ends it. */

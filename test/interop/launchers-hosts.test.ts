@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ACTOR, type Running, Stage, VERBENA } from '../launch/job.js';
-import { twoHosts } from './two-hosts.js';
+import { signalInside, twoHosts } from './two-hosts.js';
 
 const SECRET = '0123456789abcdef0123456789abcdef';
 const { skip, addresses, inside, cable } = twoHosts(7);
@@ -131,6 +131,24 @@ describe('ranks on two hosts', () => {
       assert.match(lost[0].reason, /no word from its host for 800 ms/);
       assert.ok(atMs - cutAtMs < 10_000, `${atMs - cutAtMs} ms`);
     });
+    await Promise.all(ranks.map(({ ended }) => ended));
+  });
+
+  hostsTest('take a rank that was stopped for lost, which hears of it when it goes on', async (stage) => {
+    const env = { VERBENA_HEARTBEAT_MS: '100', VERBENA_SILENCE_MS: '800' };
+    const ranks = [start(stage, 0, 0, 2, ['listen'], env), start(stage, 1, 1, 2, ['listen'], env)];
+    await Promise.all(ranks.map((rank) => rank.hear('ready', 1)));
+    signalInside(ranks[1].process, 'SIGSTOP');
+    type Saw = { lost: { rank: number; reason: string }[]; errors: string[] };
+    const [seen] = await ranks[0].hear<Saw>('saw', 1);
+    signalInside(ranks[1].process, 'SIGCONT');
+    const [own] = await ranks[1].hear<Saw>('saw', 1);
+    for (const { lost } of [seen, own]) {
+      assert.equal(lost[0].rank, 1);
+      assert.match(lost[0].reason, /no word from its host for 800 ms/);
+    }
+    assert.match(seen.errors[0], /^rank 1 \(pid \d+ on .*\) is lost: no word/);
+    assert.match(own.errors[0], /^the other ranks took this one for dead and go on without it: no word/);
     await Promise.all(ranks.map(({ ended }) => ended));
   });
 });

@@ -20,3 +20,14 @@ test(`a rank on another host is killed, and a newcomer there takes its place wit
     assert.equal(joined, 1);
   }
 });
+
+test(`a rank on another host that stays stopped is left out, and ends with a named error when it goes on, seed ${SEED}`, {
+  skip: hosts.skip,
+  timeout: 400_000,
+}, async () => {
+  for (let round = 0; round < 3; round++) {
+    const options = { kills: 1, replace: round === 2, over: 'roce:cable', inside, stoppedMs: 3000 };
+    const { lost } = await survive(SEED + 10 + round, 2 + (round % 2), options);
+    assert.equal(lost, 1);
+  }
+});

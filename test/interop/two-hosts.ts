@@ -1,7 +1,8 @@
 /** Two hosts on this machine: network namespaces joined by a virtual cable; what is started there has a process namespace of its own. */
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { type ChildProcess, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { after, before } from 'node:test';
 
 export interface TwoHosts {
@@ -56,4 +57,12 @@ export function twoHosts(network: number): TwoHosts {
     inside: (host) => ['netns', 'exec', names[host], 'unshare', '--pid', '--fork', '--kill-child', '--mount-proc'],
     cable: (state) => void ip('-n', names[0], 'link', 'set', 'cable', state),
   };
+}
+
+/** Signals what was started with the words of `inside`: it is the last of a row of processes. */
+export function signalInside({ pid = 0 }: ChildProcess, signal: NodeJS.Signals): void {
+  const childOf = (parent: number) => Number.parseInt(readFileSync(`/proc/${parent}/task/${parent}/children`, 'latin1'), 10);
+  let last = pid;
+  for (let next = childOf(pid); next > 0; next = childOf(next)) last = next;
+  process.kill(last, signal);
 }

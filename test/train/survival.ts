@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { constantRate, Random, Sampler, Sgd, trainModel } from '../../src/nn/index.js';
 import { runRanks } from '../collectives/ranks.js';
+import { signalInside } from '../interop/two-hosts.js';
 import { bars, smallModel } from './scenarios/digits.js';
 import { difference } from './trials.js';
 
@@ -58,11 +59,12 @@ export async function survive(seed: number, size: number, options: SurvivalOptio
   let started = 0;
   const heard = (_rank: number, line: Record<string, unknown>, ranks: readonly ChildProcess[]) => {
     events.push(line);
-    if (line['what'] === 'done') for (const i of moments.keys()) ranks[victims[i]].kill('SIGCONT');
+    if (line['what'] === 'done') for (const i of moments.keys()) goOn(ranks[victims[i]]);
     if (line['what'] !== 'started' || ++started !== size) return;
     for (const [i, after] of moments.entries()) {
       setTimeout(() => {
-        ranks[victims[i]].kill(stoppedMs === undefined ? 'SIGKILL' : 'SIGSTOP');
+        if (stoppedMs === undefined) ranks[victims[i]].kill('SIGKILL');
+        else signalInside(ranks[victims[i]], 'SIGSTOP');
         if (replace) newcomers.push(startNewcomer(line['directory'] as string, environment, inside?.(victims[i]) ?? []));
       }, after);
     }
@@ -94,6 +96,14 @@ export async function survive(seed: number, size: number, options: SurvivalOptio
   }
   const count = (what: string) => new Set(events.filter((line) => line['what'] === what).map((line) => line['step'])).size;
   return { lost: count('lost'), joined: count('joined') };
+}
+
+function goOn(rank: ChildProcess): void {
+  try {
+    signalInside(rank, 'SIGCONT');
+  } catch {
+    // It has ended.
+  }
 }
 
 function startNewcomer(
