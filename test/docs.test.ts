@@ -1,8 +1,8 @@
 /**
  * The documentation is true: its programs run and print what the page says, and its tables are those of the code.
  *
- * A code block marked ```` ```ts run ```` is part of a program; all such blocks of a page, in order, are one program. Where a line reads
- * `console.log(...); // text`, that text is what it prints.
+ * A code block marked ```` ```ts run ```` is part of a program. One with imports begins a program, the marked ones behind it on the page belong to it. With a number
+ * (```` ```ts run 2 ````) the program runs on so many ranks. Where a line reads `console.log(...); // text`, that text is what it prints, or what rank 0 does.
  */
 
 import assert from 'node:assert/strict';
@@ -21,7 +21,6 @@ import { QP_STATES, QP_TYPES, type QpType, STATUS, transitionsOf } from '../src/
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const WATCHDOG_MS = 120_000;
 const VERBS = 'docs/verbs.md';
-const PAGES = ['README.md', VERBS];
 
 /** Everything that is written for users. */
 const EVERY_PAGE = ['', 'docs', ...readdirSync(join(root, 'examples')).map((name) => join('examples', name))].flatMap((folder) =>
@@ -34,12 +33,18 @@ const EVERY_PAGE = ['', 'docs', ...readdirSync(join(root, 'examples')).map((name
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8');
 
-/** The program of a page, and the lines it says it prints. */
-function programOf(markdown: string): { source: string; prints: string[] } {
-  const blocks = [...markdown.matchAll(/^```ts run\n([\s\S]*?)^```$/gm)].map((match) => match[1]);
-  const source = blocks.join('\n');
-  const prints = [...source.matchAll(/^\s*console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1]);
-  return { source, prints };
+/** The programs of a page, the lines each says it prints, and on how many ranks. */
+function programsOf(markdown: string): { source: string; prints: string[]; ranks: number }[] {
+  const programs: { source: string; ranks: number }[] = [];
+  for (const [, ranks = '1', block] of markdown.matchAll(/^```ts run(?: (\d+))?\n([\s\S]*?)^```$/gm)) {
+    const last = programs.at(-1);
+    if (last === undefined || /^import /m.test(block)) programs.push({ source: block, ranks: Number(ranks) });
+    else last.source += `\n${block}`;
+  }
+  return programs.map(({ source, ranks }) => {
+    const prints = [...source.matchAll(/^\s*(?:if \(.*?\) )?console\.log\(.*\); +\/\/ (.*)$/gm)].map((match) => match[1]);
+    return { source, prints, ranks };
+  });
 }
 
 /** The command lines of a page, word by word, in code of their own lines and inside sentences. `a|b` stands for the first. */
@@ -83,25 +88,33 @@ describe('documentation', () => {
     writeFileSync(join(dir, 'package.json'), '{ "type": "module" }');
     mkdirSync(join(dir, 'node_modules'));
     symlinkSync(root, join(dir, 'node_modules', 'verbena'));
+    // What the pages read.
+    mkdirSync(join(dir, 'notes'));
+    writeFileSync(join(dir, 'notes', 'hamlet.txt'), 'to be or not to be\nthat is the question\n');
   });
   after(() => rmSync(dir, { recursive: true }));
 
-  for (const page of PAGES) {
-    it(`the program in ${page} runs and prints what the page says`, () => {
-      const { source, prints } = programOf(read(page));
-      assert.ok(prints.length > 0, 'the page has a program that prints something');
-      const file = join(dir, `${page.replaceAll(/\W/g, '-')}.ts`);
-      writeFileSync(file, source);
-      const { stdout, stderr, status } = spawnSync(process.execPath, [...typescriptExecArgv(), file], {
-        cwd: dir,
-        encoding: 'utf8',
-        timeout: WATCHDOG_MS,
-        killSignal: 'SIGKILL',
+  for (const page of EVERY_PAGE) {
+    for (const [i, { source, prints, ranks }] of programsOf(read(page)).entries()) {
+      it(`program ${i + 1} in ${page} runs and prints what the page says`, () => {
+        assert.ok(prints.length > 0, 'the program prints something');
+        const file = join(dir, `${page.replaceAll(/\W/g, '-')}-${i + 1}.ts`);
+        writeFileSync(file, source);
+        const words =
+          ranks > 1 ? [join(root, 'bin', 'verbena.js'), 'run', '-n', String(ranks), file] : [...typescriptExecArgv(), file];
+        const { stdout, stderr, status } = spawnSync(process.execPath, words, {
+          cwd: dir,
+          encoding: 'utf8',
+          timeout: WATCHDOG_MS,
+          killSignal: 'SIGKILL',
+        });
+        assert.equal(stderr, '');
+        const lines = stdout.trimEnd().split('\n');
+        const shown = ranks > 1 ? lines.filter((line) => line.startsWith('[0] ')).map((line) => line.slice(4)) : lines;
+        assert.deepEqual(shown, prints);
+        assert.equal(status, 0);
       });
-      assert.equal(stderr, '');
-      assert.deepEqual(stdout.trimEnd().split('\n'), prints);
-      assert.equal(status, 0);
-    });
+    }
   }
 
   it('the table of transitions is that of the code', () => {

@@ -108,7 +108,7 @@ function runOne(algorithm: Algorithm, shape: Shape, q: ComparisonQuestion, ranks
   const perEndpoint = q.fabric?.ranksPerEndpoint ?? 1;
   const expected = algorithm.cost(shape).terms.reduce((sum, term) => sum + term.alpha, 0) * ranks;
   const schedule = algorithm.schedule(shape);
-  if (expected > MOST_MESSAGES && q.algorithms === 'all' && schedule.alike(0) !== schedule.alike(schedule.steps - 1)) {
+  if (expected > MOST_MESSAGES && (q.algorithms ?? 'all') === 'all' && schedule.alike(0) !== schedule.alike(schedule.steps - 1)) {
     throw new PlanRefusal(
       `about ${Math.round(expected / 1e6)} million messages: not simulated unless named; by formula ${(formulaNs(algorithm, shape, machine, perEndpoint) / 1e6).toFixed(2)} ms`,
     );
