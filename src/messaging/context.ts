@@ -20,6 +20,7 @@ export interface Fabric {
   readonly name: string;
   alloc(byteLength: number): Uint8Array;
   free(memory: Uint8Array): void;
+  revoke(memory: Uint8Array): void;
   mapFile(path: string, options: MapFileOptions): Uint8Array;
   openWorker(context: Context, options: WorkerOptions): Promise<Worker>;
   close(): void;
@@ -85,6 +86,14 @@ export class Context {
   /** Gives memory of `alloc` back. Throws VERBS_BUSY while a transfer uses it. */
   free(memory: Uint8Array): void {
     this.#fabric.free(memory);
+  }
+
+  /**
+   * Takes the keys of memory of `alloc` back: what peers do by them fails from now on. UCX's keys cannot be taken back; there a peer reaches memory for as long as its
+   * endpoint is open, and on shared memory while it lives.
+   */
+  revoke(memory: Uint8Array): void {
+    this.#fabric.revoke(memory);
   }
 
   /** A file as memory that can be exposed and sent from. Throws VERBS_SYSTEM with the path, VERBS_INVALID for a range that is not in it. */

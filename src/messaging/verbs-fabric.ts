@@ -52,8 +52,12 @@ export class VerbsFabric implements Fabric {
     return new Uint8Array(buffer);
   }
 
-  free(memory: Uint8Array): void {
+  revoke(memory: Uint8Array): void {
     for (const { registrations } of this.rails) registrations.forget(memory.buffer as ArrayBuffer);
+  }
+
+  free(memory: Uint8Array): void {
+    this.revoke(memory);
     this.#home.device.free(memory.buffer as ArrayBuffer);
   }
 

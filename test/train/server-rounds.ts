@@ -71,7 +71,7 @@ export interface Killed {
  * One round: two or three servers, two workers; a server is killed at a moment that the seed draws. Synchronous steps must end with the bits of one process, asynchronous
  * ones with every push applied once.
  */
-export async function killServer(seed: number, mode: 'sync' | 'async'): Promise<Killed> {
+export async function killServer(seed: number, mode: 'sync' | 'async', provider = 'shm'): Promise<Killed> {
   const random = new Random(seed);
   const servers = Array.from({ length: 2 + random.integer(2) }, (_, i) => i);
   const optimizer: ServerOptimizer = mode === 'sync' ? { kind: 'adam' } : { kind: 'sgd' };
@@ -81,7 +81,7 @@ export async function killServer(seed: number, mode: 'sync' | 'async'): Promise<
     steps: 30,
     servers,
     workers,
-    settings: { mode, optimizer },
+    settings: { mode, optimizer, provider },
     constant: mode === 'async',
     tellSteps: true,
   };

@@ -77,6 +77,8 @@ export class UcxFabric implements Fabric {
     this.addon.memoryUnmap(this.context, memory, buffer as ArrayBuffer);
   }
 
+  revoke(): void {}
+
   mapFile(path: string, options: MapFileOptions): Uint8Array {
     this.#files ??= new MappedMemory(openDoor(), 'verbena-ucx');
     return new Uint8Array(this.#files.mapFile(path, options));

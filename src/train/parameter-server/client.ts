@@ -7,7 +7,16 @@
  * When a server dies, its shard is asked for at the server that has the replica, and what was not granted is pushed there again under the same step number: a
  * server that has that step already only says so.
  */
-import { Context, type Endpoint, type ExposedMemory, PeerLost, type RemoteMemory, type Worker } from '../../messaging/index.js';
+import {
+  Context,
+  type Endpoint,
+  type ExposedMemory,
+  openContext,
+  PeerLost,
+  type RemoteMemory,
+  type Worker,
+} from '../../messaging/index.js';
+import { ucxSettings } from '../../messaging/options.js';
 import type { Optimizer } from '../../nn/index.js';
 import type { Device } from '../../verbs/index.js';
 import { HANDLER, header, KIND, LATE, take } from './protocol.js';
@@ -131,7 +140,8 @@ export class ParameterClient {
     if (parameters.length !== plan.floats || gradients.length !== plan.floats) {
       throw new RangeError(`the plan has ${plan.floats} parameters: got ${parameters.length}, and ${gradients.length} gradients`);
     }
-    const context = new Context(options.device);
+    const isUcx = ucxSettings({ device: plan.device }) !== undefined;
+    const context = isUcx ? await openContext({ device: plan.device }) : new Context(options.device);
     const client = new ParameterClient(options, context, await context.createWorker({ mode: 'event' }));
     try {
       await client.#begin();

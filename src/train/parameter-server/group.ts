@@ -37,7 +37,7 @@ export interface ServerSettings {
   readonly optimizer?: ServerOptimizer;
   /** Keep a replica of each shard at the next server, so that one may die. Needs two servers. Default: true where there are two. */
   readonly replicate?: boolean;
-  /** Provider of the servers' devices. Default 'shm'. */
+  /** Provider of the servers' devices; 'ucx' or 'ucx:TLS=...': workers, too, go over UCX. Default 'shm', in training on a world of UCX 'ucx'. */
   readonly provider?: string;
 }
 

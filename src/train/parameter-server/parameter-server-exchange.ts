@@ -10,6 +10,7 @@
  * other workers and more where one is slow; runs are not repeatable, and large learning rates or momentum may not converge. `ssp` bounds that age.
  */
 import type { Communicator } from '../../collectives/index.js';
+import { engineOf } from '../../launch/engine.js';
 import type { Optimizer } from '../../nn/index.js';
 import type { Bucket, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged, StepStart } from '../gradient-exchange.js';
 import { type ParameterClient, ShardLost } from './client.js';
@@ -29,7 +30,7 @@ export interface ParameterServerExchangeOptions extends ServerSettings {
  * Throws as ParameterServerGroup.join, and a RangeError for another optimizer than the loop's.
  */
 export function parameterServerExchange(options: ParameterServerExchangeOptions = {}): MakeExchange {
-  return async ({ communicator, device, parameters, gradients, ranges, optimizer: own }) => {
+  return async ({ communicator, world, device, parameters, gradients, ranges, optimizer: own }) => {
     const { rank, size } = communicator;
     const { optimizer = { kind: 'sgd' }, ...settings } = options;
     const servers = Math.min(options.servers ?? (options.backups ? 1 : size), size);
@@ -40,6 +41,7 @@ export function parameterServerExchange(options: ParameterServerExchangeOptions 
       );
     }
     const group = await ParameterServerGroup.join({
+      ...(world !== undefined && engineOf(world.members) === 'ucx' ? { provider: 'ucx' } : {}),
       ...settings,
       ...(options.backups ? { backups: Math.min(options.backups, size - 1) } : {}),
       optimizer,

@@ -38,7 +38,7 @@ export interface GroupPlan {
   readonly cuts: readonly ShardCut[];
   /** Keep a replica of each shard at the next server. */
   readonly replicate: boolean;
-  /** Provider of the servers' devices, as `openDevice` takes it. */
+  /** Provider of the servers' devices, as `openContext` takes it. */
   readonly device: string;
 }
 
@@ -385,7 +385,7 @@ export class ParameterServer {
     const guarded = this.#guarded.get(index);
     if (guarded === undefined) return;
     guarded.exposed.close();
-    for (const { registrations } of this.#context.rails) registrations.forget(guarded.memory.buffer as ArrayBuffer);
+    this.#context.revoke(guarded.memory);
     const held = this.#hold(this.#plan.cuts[index]);
     const shard = this.#make(held);
     if (!restoreReplica(guarded.memory, held.shape, shard)) {
