@@ -57,7 +57,7 @@ export const benchCompression = defineCommand({
   name: 'compression',
   summary: 'gradient compression: bytes, time, steps to a target loss, and whether it pays',
   description:
-    'Trains a 784-512-256-10 network on MNIST with each compression from the same start. T is the time of a step without waiting for others, I the steps until the loss,\n' +
+    'Trains a 784-512-256-10 network on MNIST with each compression from the same start, ten steps each in turn. T is the time of a step without waiting for others, I the steps until the loss,\n' +
     'smoothed over 10 steps, is at the target. A compression pays when T x I is smaller than without it. The step on the slower link is the measured one with its\n' +
     "exchange taken from the measurement, plus the bytes of a rank over that link's speed, not hidden behind anything.",
   options: {

@@ -1,4 +1,7 @@
-/** One rank of `verbena bench compression`: trains the same network with each compression and tells bytes, times and losses. */
+/**
+ * One rank of `verbena bench compression`: trains the same network with each compression and tells bytes, times and losses. The trainings take turns, a few steps each, so that
+ * what else the machine does, and what the engine has yet to compile, hits all of them.
+ */
 
 import { writeSync } from 'node:fs';
 import { Communicator } from '../../../collectives/index.js';
@@ -30,13 +33,19 @@ export interface CompressionRun {
   readonly exchangeMs: number;
 }
 
+/** Steps of one training before the next has its turn. */
+const TURN = 10;
+
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1];
 
 async function main({ rank, ranks, directory, kinds, steps, batch, learningRate }: CompressionTask): Promise<void> {
   const store = new FileStore({ directory, size: ranks });
   const device = await openDevice('shm');
   const { train: data } = loadMnist();
-  for (const kind of kinds) {
+  const sampler = new Sampler({ count: data.count, globalBatch: batch * ranks, seed: 1 });
+  const inputs = new Float32Array(batch * 784);
+  const labels = new Int32Array(batch);
+  const open = async (kind: string) => {
     const communicator = await Communicator.create({ rank, size: ranks, exchange: store, key: `compression ${kind}` });
     const model = new Model({ input: [1, 28, 28], layers: digitMlp(), maxBatch: batch, seed: 1, memory: arenaMemory(device) });
     const exchange: MakeExchange | undefined = kind === 'none' ? undefined : compressedExchange(parseCompression(kind));
@@ -44,29 +53,33 @@ async function main({ rank, ranks, directory, kinds, steps, batch, learningRate 
       device,
       ...(exchange === undefined ? {} : { exchange }),
     });
-    const sampler = new Sampler({ count: data.count, globalBatch: batch * ranks, seed: 1 });
-    const inputs = new Float32Array(batch * 784);
-    const labels = new Int32Array(batch);
-    const losses = new Float64Array(steps);
-    const times: { total: number; compute: number }[] = [];
-    for (let step = 0; step < steps; step++) {
-      const epoch = Math.floor(step / sampler.stepsPerEpoch);
-      const share = sampler.share(epoch, step % sampler.stepsPerEpoch, rank, ranks);
-      data.read(share, inputs, labels);
-      const result = await training.step({
-        count: share.length,
-        globalCount: batch * ranks,
-        learningRate,
-        samples: share,
-        inputs: (from, to) => inputs.subarray(784 * from, 784 * to),
-        loss: (outputs, from, to, gradient, scale) =>
-          softmaxCrossEntropy(outputs, labels.subarray(from, to), to - from, gradient, scale),
-      });
-      losses[step] = result.lossSum / (batch * ranks);
-      const { totalMs, forwardMs, backwardMs, optimizerMs, waitMs } = result.times;
-      times.push({ total: totalMs - waitMs, compute: forwardMs + backwardMs + optimizerMs });
+    return { kind, training, losses: new Float64Array(steps), times: [] as { total: number; compute: number }[] };
+  };
+  const runs: Awaited<ReturnType<typeof open>>[] = [];
+  for (const kind of kinds) runs.push(await open(kind));
+  for (let from = 0; from < steps; from += TURN) {
+    for (const { training, losses, times } of runs) {
+      for (let step = from; step < Math.min(steps, from + TURN); step++) {
+        const epoch = Math.floor(step / sampler.stepsPerEpoch);
+        const share = sampler.share(epoch, step % sampler.stepsPerEpoch, rank, ranks);
+        data.read(share, inputs, labels);
+        const result = await training.step({
+          count: share.length,
+          globalCount: batch * ranks,
+          learningRate,
+          samples: share,
+          inputs: (start, end) => inputs.subarray(784 * start, 784 * end),
+          loss: (outputs, start, end, gradient, scale) =>
+            softmaxCrossEntropy(outputs, labels.subarray(start, end), end - start, gradient, scale),
+        });
+        losses[step] = result.lossSum / (batch * ranks);
+        const { totalMs, forwardMs, backwardMs, optimizerMs, waitMs } = result.times;
+        times.push({ total: totalMs - waitMs, compute: forwardMs + backwardMs + optimizerMs });
+      }
     }
-    await communicator.allreduce(losses, 'sum');
+  }
+  for (const { kind, training, losses, times } of runs) {
+    await training.communicator.allreduce(losses, 'sum');
     const stepMs = median(times.map(({ total }) => total));
     const computeMs = median(times.map(({ compute }) => compute));
     const bytesPerStep = training.exchangeTotals().bytes / steps;
