@@ -5,7 +5,12 @@
  * guard against mistakes, not against a hostile process of the same user.
  */
 
-import type { Sge } from './work-request.js';
+/** One element of a scatter/gather list: a range of a registered region. Made by `mr.slice(offset, length)`. */
+export interface Sge {
+  readonly addr: number;
+  readonly length: number;
+  readonly lkey: number;
+}
 
 /** What a peer needs to reach a region. Plain JSON: send it by any means. */
 export interface RemoteRegion {

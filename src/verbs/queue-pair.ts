@@ -10,10 +10,35 @@ import type { CompletionQueue } from './completion-queue.js';
 import { VerbsError } from './errors.js';
 import type { MemoryRegion } from './memory-region.js';
 import type { QpType } from './opcode.js';
-import type { QpInit } from './protection-domain.js';
 import { type AddressVector, type QpAttributes, type QpState, transitionFault } from './qp-state.js';
 import type { SharedReceiveQueue } from './shared-receive-queue.js';
 import type { PreparedRecv, PreparedSend, PrepareSpec, RecvWorkRequest, SendWorkRequest } from './work-request.js';
+
+/** What a queue pair is made from. */
+export interface QpInit {
+  /** The transport. */
+  type: QpType;
+  /** Where completions of sends go. */
+  sendCq: CompletionQueue;
+  /** Where completions of receives go; may be the same as sendCq. */
+  recvCq: CompletionQueue;
+  /** Receive requests come from here instead of the queue pair's own queue. A DCT must have one. */
+  srq?: SharedReceiveQueue;
+  /** Send requests outstanding at most. Default 128, range 1..65536. */
+  maxSendWr?: number;
+  /** Receive requests outstanding at most. Default 128, range 1..65536. Ignored with an srq. */
+  maxRecvWr?: number;
+  /** Elements of a send list. Default 4, range 1..64. */
+  maxSendSge?: number;
+  /** Elements of a receive list. Default 3, range 1..64. */
+  maxRecvSge?: number;
+  /** Bytes that can be sent inline. Default 256, range 0..4096. */
+  maxInline?: number;
+  /** Make a completion for every send, whatever the request says. Default: false. */
+  sqSigAll?: boolean;
+  /** Key that initiators of a DCT must name. Default 0. */
+  dcKey?: number;
+}
 
 /** What a peer needs to connect to a queue pair. Plain JSON: exchange it by any means. */
 export interface QpAddress {

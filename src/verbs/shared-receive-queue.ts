@@ -2,8 +2,37 @@
  * A shared receive queue: receive requests that many queue pairs draw from, so that memory does not grow with the number of peers.
  */
 
+import { VerbsError } from './errors.js';
 import type { MemoryRegion } from './memory-region.js';
 import type { PreparedRecv, RecvWorkRequest } from './work-request.js';
+
+/** What a shared receive queue is made from. */
+export interface SrqInit {
+  /** Default 256, range 1..65536. */
+  maxWr?: number;
+  /** Default 3, range 1..64. */
+  maxSge?: number;
+  /** Raise SRQ_LIMIT_REACHED when fewer than this many requests are left. Default 0: never. */
+  limit?: number;
+}
+
+/** What a shared receive queue is made from, with its defaults. Throws VERBS_INVALID for an unknown option or one out of range. */
+export function checkedSrqInit(init: SrqInit): Required<SrqInit> {
+  const { maxWr = 256, maxSge = 3, limit = 0, ...unknown } = init;
+  for (const name of Object.keys(unknown)) {
+    throw new VerbsError('VERBS_INVALID', `createSrq has no option '${name}': it has maxWr, maxSge, limit`);
+  }
+  for (const [name, value, low, high] of [
+    ['maxWr', maxWr, 1, 65536],
+    ['maxSge', maxSge, 1, 64],
+    ['limit', limit, 0, 65536],
+  ] as const) {
+    if (!Number.isInteger(value) || value < low || value > high) {
+      throw new VerbsError('VERBS_INVALID', `${name} must be ${low} to ${high}: got ${String(value)}`);
+    }
+  }
+  return { maxWr, maxSge, limit };
+}
 
 export interface SharedReceiveQueue {
   readonly maxWr: number;

@@ -4,15 +4,8 @@
 
 import type { AddressHandle } from './address-handle.js';
 import { VerbsError } from './errors.js';
-import type { MemoryRegion, RemoteRegion } from './memory-region.js';
+import type { MemoryRegion, RemoteRegion, Sge } from './memory-region.js';
 import { isLegalOpcode, LEGAL_TYPES, type Opcode, type QpType } from './opcode.js';
-
-/** One element of a scatter/gather list: a range of a registered region. Made by `mr.slice(offset, length)`. */
-export interface Sge {
-  readonly addr: number;
-  readonly length: number;
-  readonly lkey: number;
-}
 
 /** A send work request in the readable form. */
 export interface SendWorkRequest {
@@ -157,6 +150,40 @@ export function sendFault(
     return 'a DCI request needs ah, remoteQpn and dcKey: which target it goes to';
   }
   return undefined;
+}
+
+/**
+ * Checks what a prepared request is made from, as postSend would check a request of it. Returns after how many posts a completion is due, 0 for never.
+ * Throws VERBS_INVALID, VERBS_ILLEGAL.
+ */
+export function checkPrepared(
+  qp: { type: QpType; maxSendSge: number; maxInline: number; sqSigAll: boolean },
+  spec: PrepareSpec,
+): number {
+  const { signaledEvery, remote, local } = spec;
+  if (signaledEvery !== undefined && !(Number.isInteger(signaledEvery) && signaledEvery >= 1 && signaledEvery <= 65535)) {
+    throw new VerbsError('VERBS_INVALID', `signaledEvery must be 1 to 65535: got ${String(signaledEvery)}`);
+  }
+  const isAtomic = spec.opcode.startsWith('ATOMIC_');
+  const sample: SendWorkRequest = {
+    ...spec,
+    sgl: isAtomic ? [local.slice(0, Math.min(8, local.length))] : [],
+    imm: 0,
+    remoteAddr: remote && (isAtomic ? 0 : remote.addr),
+    rkey: remote?.rkey,
+    add: 0n,
+    compare: 0n,
+    swap: 0n,
+  };
+  const fault = sendFault(qp.type, sample, qp);
+  if (fault) rejectRequest(fault, 0);
+  return qp.sqSigAll ? 1 : (signaledEvery ?? (spec.signaled === false ? 0 : 1));
+}
+
+/** Throws VERBS_INVALID for a range that a prepared request's region does not hold. */
+export function rejectRange(offset: number, length: number, regionLength: number): never {
+  const words = `bytes ${offset} to ${offset + length} are outside the region of ${regionLength} bytes`;
+  throw new VerbsError('VERBS_INVALID', words, { badIndex: 0 });
 }
 
 /** Throws VERBS_INVALID or VERBS_ILLEGAL with the index of the bad request. */

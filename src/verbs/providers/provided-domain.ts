@@ -3,12 +3,11 @@
 import type { Access } from '../access.js';
 import type { AddressHandle } from '../address-handle.js';
 import { VerbsError } from '../errors.js';
-import type { MemoryRegion, StridedLayout } from '../memory-region.js';
-import type { ProtectionDomain, QpInit, SrqInit } from '../protection-domain.js';
+import type { MemoryRegion, Sge, StridedLayout } from '../memory-region.js';
+import type { ProtectionDomain } from '../protection-domain.js';
 import type { AddressVector } from '../qp-state.js';
-import { QueuePair } from '../queue-pair.js';
-import type { SharedReceiveQueue } from '../shared-receive-queue.js';
-import type { Sge } from '../work-request.js';
+import { type QpInit, QueuePair } from '../queue-pair.js';
+import type { SharedReceiveQueue, SrqInit } from '../shared-receive-queue.js';
 
 export abstract class ProvidedDomain implements ProtectionDomain {
   abstract readonly device: { assertOpen(): void };

@@ -2,8 +2,7 @@
 
 import { VerbsError } from '../errors.js';
 import type { MemoryRegion } from '../memory-region.js';
-import { checkedSrqInit, type SrqInit } from '../protection-domain.js';
-import type { SharedReceiveQueue } from '../shared-receive-queue.js';
+import { checkedSrqInit, type SharedReceiveQueue, type SrqInit } from '../shared-receive-queue.js';
 import type { PreparedRecv, RecvWorkRequest } from '../work-request.js';
 import type { ProvidedDomain } from './provided-domain.js';
 

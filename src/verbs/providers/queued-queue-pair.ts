@@ -21,21 +21,20 @@ import {
   sendFault,
 } from '../work-request.js';
 import { assertTakesReceives, assertTakesSends } from './posting.js';
+import { QueuedAddressHandle } from './queued-address-handle.js';
 
 export abstract class QueuedQueuePair extends QueuePair {
+  abstract override readonly device: QueuePair['device'] & { readonly isClosed: boolean };
   abstract readonly pd: { readonly memory: DomainMemory };
   protected abstract readonly sendQueue: SendQueue;
   protected abstract readonly poster: ReceivePoster;
   /** Receives come from a shared queue. */
   protected abstract readonly isShared: boolean;
+  protected isClosed = false;
   private readonly work = new SendWork(this.maxSendSge);
 
   /** Has the transport send what was posted. */
   abstract kick(): void;
-  /** Throws VERBS_CLOSED. */
-  protected abstract assertOpen(): void;
-  /** The transport's number for where an address handle points. Throws VERBS_INVALID for a closed or foreign one. */
-  protected abstract destinationOf(ah: unknown, index: number): number;
   /** Receive requests were posted: in the error state they have to be flushed. */
   protected abstract receivesPosted(): void;
 
@@ -140,6 +139,19 @@ export abstract class QueuedQueuePair extends QueuePair {
   prepareRecv(region: MemoryRegion): PreparedRecv {
     this.assertOpen();
     return new QueuedReceive(this, region);
+  }
+
+  /** Throws VERBS_CLOSED. */
+  protected assertOpen(): void {
+    if (this.isClosed || this.device.isClosed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex: 0 });
+  }
+
+  /** The transport's number for where an address handle points. Throws VERBS_INVALID for a closed or foreign one. */
+  private destinationOf(ah: unknown, index: number): number {
+    if (!(ah instanceof QueuedAddressHandle) || ah.isClosed || ah.device !== this.device) {
+      rejectRequest('ah is closed, or is no address handle of this device: make one with pd.createAh', index);
+    }
+    return ah.destination;
   }
 
   private assertSends(index: number): void {

@@ -1,7 +1,6 @@
 /** What a registered region is on every device: keys, place and rights. How it is revoked is the provider's. */
 
-import type { MemoryKind, MemoryRegion, RemoteRegion } from '../memory-region.js';
-import type { Sge } from '../work-request.js';
+import type { MemoryKind, MemoryRegion, RemoteRegion, Sge } from '../memory-region.js';
 
 export abstract class RegisteredRegion implements MemoryRegion {
   abstract readonly lkey: number;

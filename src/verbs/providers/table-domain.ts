@@ -2,9 +2,8 @@
 
 import { type Access, accessBits, accessWords } from '../access.js';
 import { VerbsError } from '../errors.js';
-import type { MemoryRegion, StridedLayout } from '../memory-region.js';
+import type { MemoryRegion, Sge, StridedLayout } from '../memory-region.js';
 import type { DomainMemory, RegionTable } from '../transport/region-table.js';
-import type { Sge } from '../work-request.js';
 import { ProvidedDomain } from './provided-domain.js';
 import { TableRegion } from './table-region.js';
 

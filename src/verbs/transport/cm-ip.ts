@@ -56,18 +56,3 @@ export function decodeIpHeader(b: Uint8Array): IpHeader | undefined {
     privateData: b.slice(IP_HEADER_BYTES),
   };
 }
-
-/** The GID of an IP address: IPv6 as it is, IPv4 mapped into ::ffff:0:0/96. */
-export function gidOfAddress(address: Uint8Array): Uint8Array {
-  if (address.length === 16) return address;
-  const gid = new Uint8Array(16);
-  gid[10] = gid[11] = 0xff;
-  gid.set(address, 12);
-  return gid;
-}
-
-/** The IP address of a GID: 4 bytes when it is a mapped IPv4 address, else 16. */
-export function addressOfGid(gid: Uint8Array): Uint8Array {
-  const isMapped = gid.subarray(0, 10).every((v) => v === 0) && gid[10] === 0xff && gid[11] === 0xff;
-  return isMapped ? gid.slice(12) : gid.slice();
-}

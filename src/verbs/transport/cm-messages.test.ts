@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addressOfGid, decodeIpHeader, encodeIpHeader, gidOfAddress, portOf, serviceIdOf } from './cm-ip.js';
+import { addressOfGid, gidOfAddress } from '../ip-address.js';
+import { decodeIpHeader, encodeIpHeader, portOf, serviceIdOf } from './cm-ip.js';
 import { type CmMessage, type CmReq, decodeCm, encodeCm, MAD_BYTES, privateDataBytes } from './cm-messages.js';
 
 const bytes = (n: number, seed: number): Uint8Array => Uint8Array.from({ length: n }, (_, i) => (i + seed) & 255);

@@ -4,7 +4,7 @@
 
 import { VerbsError } from '../errors.js';
 import { opcodeOf, type QpType } from '../opcode.js';
-import { type PreparedSend, type PrepareSpec, rejectRequest, type SendWorkRequest, sendFault } from '../work-request.js';
+import { checkPrepared, type PreparedSend, type PrepareSpec, rejectRange } from '../work-request.js';
 import { SendFlag, SendWork } from './send-queue.js';
 
 /** What it needs of the queue pair that it posts to. */
@@ -12,6 +12,7 @@ export interface WorkPoster {
   readonly type: QpType;
   readonly maxSendSge: number;
   readonly maxInline: number;
+  readonly sqSigAll: boolean;
   /** Takes a request into the send queue. Throws with `badIndex` as postSend does. */
   postWork(work: SendWork, badIndex: number): void;
   /** The doorbell. */
@@ -35,28 +36,11 @@ export class QueuedSend implements PreparedSend {
   private sinceSignal = 0;
 
   constructor(qp: WorkPoster, spec: PrepareSpec) {
-    const every = spec.signaledEvery ?? (spec.signaled === false ? 0 : 1);
-    if (spec.signaledEvery !== undefined && !(Number.isInteger(every) && every >= 1 && every <= 65535)) {
-      throw new VerbsError('VERBS_INVALID', `signaledEvery must be 1 to 65535: got ${String(spec.signaledEvery)}`);
-    }
-    this.isAtomic = spec.opcode.startsWith('ATOMIC');
+    this.every = checkPrepared(qp, spec);
+    this.isAtomic = spec.opcode.startsWith('ATOMIC_');
     this.isAdd = spec.opcode === 'ATOMIC_FETCH_AND_ADD';
-    const sample: SendWorkRequest = {
-      ...spec,
-      opcode: spec.opcode,
-      sgl: this.isAtomic ? [spec.local.slice(0, Math.min(8, spec.local.length))] : [],
-      imm: 0,
-      remoteAddr: spec.remote && (this.isAtomic ? 0 : spec.remote.addr),
-      rkey: spec.remote?.rkey,
-      add: 0n,
-      compare: 0n,
-      swap: 0n,
-    };
-    const fault = sendFault(qp.type, sample, qp);
-    if (fault) rejectRequest(fault, 0);
     this.qp = qp;
     this.spec = spec;
-    this.every = every;
     const w = this.work;
     w.opcode = opcodeOf(spec.opcode);
     w.flags = (spec.fence ? SendFlag.fence : 0) | (spec.solicited ? SendFlag.solicited : 0);
@@ -71,12 +55,7 @@ export class QueuedSend implements PreparedSend {
   post(offset: number, length: number, id: number, remoteOffset = offset): void {
     const { spec, work: w } = this;
     const { local } = spec;
-    if (!(offset >= 0 && length >= 0 && offset + length <= local.length)) {
-      throw new VerbsError(
-        'VERBS_INVALID',
-        `bytes ${offset} to ${offset + length} are outside the region of ${local.length} bytes`,
-      );
-    }
+    if (!(offset >= 0 && length >= 0 && offset + length <= local.length)) rejectRange(offset, length, local.length);
     if (this.isAtomic && length !== 8)
       throw new VerbsError('VERBS_INVALID', `an atomic returns 8 bytes: got a length of ${length}`);
     if (spec.inline && length > this.qp.maxInline) {

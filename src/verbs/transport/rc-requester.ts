@@ -30,23 +30,17 @@ import { ACCESS_LOCAL_WRITE } from '../access.js';
 import { STATUS } from '../status.js';
 import { NEVER, type TransportCounters, type TransportHost } from './host.js';
 import type { TransportMemory } from './memory.js';
-import { Flag, Op, Service } from './opcode.js';
+import { Flag, Service } from './opcode.js';
 import { encodeHeaders, Packet, padPacket } from './packet.js';
 import { PSN_HALF, psnAdd, psnDiff } from './psn.js';
 import type { RcSettings } from './rc-settings.js';
-import { MAX_MESSAGE_BYTES, packetBytes, packetCount, sendOp, writeOp } from './segmentation.js';
+import { fillAtomic, fillData, fillRead, RDMA_READ } from './request-packet.js';
+import { MAX_MESSAGE_BYTES, packetBytes, packetCount } from './segmentation.js';
 import { SendFlag, type SendQueue } from './send-queue.js';
 import { seqAdd } from './sequence.js';
 import type { StateCopy } from './state-copy.js';
 import { Nak, SyndromeClass, syndromeClass } from './syndrome.js';
 import { ACK_TIMEOUT_NS, patience, RNR_DELAY_NS } from './timing.js';
-
-/** Positions in OPCODES of verbs, as the queue holds them. */
-const SEND = 0;
-const SEND_WITH_IMM = 1;
-const RDMA_WRITE_WITH_IMM = 3;
-const RDMA_READ = 4;
-const ATOMIC_CMP_AND_SWP = 5;
 
 const RequesterState = { ready: 0, draining: 1, drained: 2, error: 3 } as const;
 
@@ -238,13 +232,16 @@ export class RcRequester {
     let end: number;
     if (opcode >= RDMA_READ) {
       if (this.readsOutstanding >= this.settings.maxRdAtomic) return 0;
-      end = opcode === RDMA_READ ? this.readRequest(slot, index, b, at) : this.atomicRequest(slot, b, at);
+      if (opcode === RDMA_READ) fillRead(p, q, slot, index * this.settings.mtu);
+      else fillAtomic(p, q, slot);
+      p.ackRequest = true;
+      end = encodeHeaders(p, b, at);
       this.readsOutstanding++;
       this.sinceAck = 0;
       this.cursorPsn = psnAdd(q.firstPsn[slot], q.packets[slot]);
       this.cursor = seqAdd(this.cursor, 1);
     } else {
-      end = this.dataPacket(slot, opcode, index, inFlight, b, at);
+      end = this.dataPacket(slot, index, inFlight, b, at);
       if (end === 0) return 0;
       this.cursorPsn = psnAdd(this.cursorPsn, 1);
       if (index === q.packets[slot] - 1) this.cursor = seqAdd(this.cursor, 1);
@@ -283,56 +280,25 @@ export class RcRequester {
     return true;
   }
 
-  private readRequest(slot: number, index: number, b: Uint8Array, at: number): number {
-    const p = this.out;
-    const done = index * this.settings.mtu;
-    p.opcode = Service.rc | Op.readRequest;
-    p.ackRequest = true;
-    p.remoteAddress = this.queue.remoteAddress[slot] + done;
-    p.remoteKey = this.queue.remoteKey[slot];
-    p.dmaLength = this.queue.length[slot] - done;
-    return encodeHeaders(p, b, at);
-  }
-
-  private atomicRequest(slot: number, b: Uint8Array, at: number): number {
+  private dataPacket(slot: number, index: number, inFlight: number, b: Uint8Array, at: number): number {
     const p = this.out;
     const q = this.queue;
-    p.opcode = Service.rc | (q.opcode[slot] === ATOMIC_CMP_AND_SWP ? Op.compareSwap : Op.fetchAdd);
-    p.ackRequest = true;
-    p.remoteAddress = q.remoteAddress[slot];
-    p.remoteKey = q.remoteKey[slot];
-    p.swapHi = q.swapHi[slot];
-    p.swapLo = q.swapLo[slot];
-    p.compareHi = q.compareHi[slot];
-    p.compareLo = q.compareLo[slot];
-    return encodeHeaders(p, b, at);
-  }
-
-  private dataPacket(slot: number, opcode: number, index: number, inFlight: number, b: Uint8Array, at: number): number {
-    const p = this.out;
-    const q = this.queue;
-    const mtu = this.settings.mtu;
+    const { mtu } = this.settings;
     const packets = q.packets[slot];
-    const isLast = index === packets - 1;
-    const length = packetBytes(q.length[slot], mtu, index);
-    if (opcode <= SEND_WITH_IMM) p.opcode = Service.rc | sendOp(index, packets, opcode !== SEND);
-    else p.opcode = Service.rc | writeOp(index, packets, opcode === RDMA_WRITE_WITH_IMM);
+    fillData(p, q, slot, Service.rc, index, packets, mtu);
     this.sinceAck++;
     p.ackRequest =
-      isLast || this.asksAck || this.sinceAck >= PACKETS_PER_ACK || inFlight + 1 >= Math.min(this.window, this.allowed);
+      index === packets - 1 ||
+      this.asksAck ||
+      this.sinceAck >= PACKETS_PER_ACK ||
+      inFlight + 1 >= Math.min(this.window, this.allowed);
     if (p.ackRequest) this.sinceAck = 0;
-    p.solicited = isLast && (q.flags[slot] & SendFlag.solicited) !== 0;
-    p.payloadLength = length;
-    p.remoteAddress = q.remoteAddress[slot];
-    p.remoteKey = q.remoteKey[slot];
-    p.dmaLength = q.length[slot];
-    p.immediate = q.immediate[slot];
     const payloadAt = encodeHeaders(p, b, at);
-    if (!q.gather(this.memory, slot, index * mtu, length, b, payloadAt)) {
+    if (!q.gather(this.memory, slot, index * mtu, p.payloadLength, b, payloadAt)) {
       if (q.head === this.cursor) this.fail(STATUS.LOC_PROT_ERR);
       return 0;
     }
-    return padPacket(p, b, payloadAt + length);
+    return padPacket(p, b, payloadAt + p.payloadLength);
   }
 
   /** Takes an answer: acknowledge, READ response or atomic acknowledge. */

@@ -4,7 +4,7 @@
 
 import { VerbsError } from '../errors.js';
 import type { MemoryRegion } from '../memory-region.js';
-import { type PreparedRecv, type RecvWorkRequest, rejectRequest } from '../work-request.js';
+import { type PreparedRecv, type RecvWorkRequest, rejectRange, rejectRequest } from '../work-request.js';
 import { type ReceiveQueue, ReceiveWork } from './receive-queue.js';
 
 export class ReceivePoster {
@@ -67,12 +67,7 @@ export class QueuedReceive implements PreparedRecv {
 
   post(offset: number, length: number, id: number): void {
     const { region } = this;
-    if (!(offset >= 0 && length >= 0 && offset + length <= region.length)) {
-      throw new VerbsError(
-        'VERBS_INVALID',
-        `bytes ${offset} to ${offset + length} are outside the region of ${region.length} bytes`,
-      );
-    }
+    if (!(offset >= 0 && length >= 0 && offset + length <= region.length)) rejectRange(offset, length, region.length);
     this.target.postRange(region.addr + offset, length, region.lkey, id);
   }
 }

@@ -14,14 +14,10 @@ import { InboundMessage, Verdict } from './inbound-message.js';
 import { Flag, Service } from './opcode.js';
 import { encodeHeaders, type Packet, padPacket } from './packet.js';
 import { psnAdd } from './psn.js';
-import { MAX_MESSAGE_BYTES, packetBytes, packetCount, sendOp, writeOp } from './segmentation.js';
-import { SendFlag } from './send-queue.js';
+import { fillData } from './request-packet.js';
+import { MAX_MESSAGE_BYTES, packetCount } from './segmentation.js';
 import { UnreliableEndpoint } from './unreliable-endpoint.js';
 import type { UcSettings } from './unreliable-settings.js';
-
-const SEND = 0;
-const SEND_WITH_IMM = 1;
-const RDMA_WRITE_WITH_IMM = 3;
 
 export class UcEndpoint extends UnreliableEndpoint {
   readonly destination = 0;
@@ -53,16 +49,8 @@ export class UcEndpoint extends UnreliableEndpoint {
     }
     const packets = packetCount(length, mtu);
     const isLast = this.index === packets - 1;
-    const opcode = q.opcode[slot];
     const p = this.out;
-    if (opcode <= SEND_WITH_IMM) p.opcode = Service.uc | sendOp(this.index, packets, opcode !== SEND);
-    else p.opcode = Service.uc | writeOp(this.index, packets, opcode === RDMA_WRITE_WITH_IMM);
-    p.solicited = isLast && (q.flags[slot] & SendFlag.solicited) !== 0;
-    p.payloadLength = packetBytes(length, mtu, this.index);
-    p.remoteAddress = q.remoteAddress[slot];
-    p.remoteKey = q.remoteKey[slot];
-    p.dmaLength = length;
-    p.immediate = q.immediate[slot];
+    fillData(p, q, slot, Service.uc, this.index, packets, mtu);
     const payloadAt = encodeHeaders(p, b, at);
     if (!q.gather(this.parts.memory, slot, this.index * mtu, p.payloadLength, b, payloadAt)) {
       this.index = 0;

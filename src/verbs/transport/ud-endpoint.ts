@@ -17,12 +17,10 @@ import type { EndpointParts } from './endpoint-parts.js';
 import { Flag, Op, Service } from './opcode.js';
 import { encodeHeaders, type Packet, padPacket } from './packet.js';
 import { ReceiveWork } from './receive-queue.js';
+import { GRH_BYTES } from './route-header.js';
 import { SendFlag } from './send-queue.js';
 import { UnreliableEndpoint } from './unreliable-endpoint.js';
 import type { UdSettings } from './unreliable-settings.js';
-
-/** Bytes of route header before the payload of a received datagram. */
-const GRH_BYTES = 40;
 
 /** Queue pair number of multicast packets. */
 export const MULTICAST_QP = 0xffffff;

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Device, SendWorkRequest } from '../../../src/verbs/index.js';
-import { parseIp } from '../../../src/verbs/providers/roce/address.js';
+import { parseIp } from '../../../src/verbs/ip-address.js';
 import { dial } from './pingpong.js';
 
 const BYTES = 8192;

@@ -12,7 +12,7 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Device, MemoryRegion, Opcode, QpAddress } from '../../../src/verbs/index.js';
-import { parseIp } from '../../../src/verbs/providers/roce/address.js';
+import { parseIp } from '../../../src/verbs/ip-address.js';
 import { dial } from './pingpong.js';
 
 const KEY_BYTES = 108;

@@ -12,7 +12,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import type { CompletionQueue, Device, MemoryRegion, ProtectionDomain, QpAddress, QueuePair } from '../../../src/verbs/index.js';
-import { parseIp } from '../../../src/verbs/providers/roce/address.js';
+import { parseIp } from '../../../src/verbs/ip-address.js';
 
 const MESSAGE_BYTES = 52;
 /** What the tools use. */

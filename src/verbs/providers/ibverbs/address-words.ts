@@ -4,8 +4,8 @@
  */
 
 import { VerbsError } from '../../errors.js';
+import { parseGid } from '../../ip-address.js';
 import type { AddressVector } from '../../qp-state.js';
-import { parseIp } from '../roce/address.js';
 import type { CommandBlock } from './command-block.js';
 
 // Words of the arguments of modify and createAh: native/ibverbs/port.h.
@@ -34,11 +34,9 @@ export interface Route {
 
 /** The 16 bytes of a GID in text form. Throws VERBS_INVALID. */
 export function gidOf(text: string): Uint8Array {
-  const bytes = typeof text === 'string' ? parseIp(text) : undefined;
-  if (bytes === undefined)
-    throw new VerbsError('VERBS_INVALID', `'${String(text)}' is no GID: give the av of a peer's address()`);
-  if (bytes.length === 16) return bytes;
-  return Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ...bytes);
+  const bytes = parseGid(text);
+  if (bytes !== undefined) return bytes;
+  throw new VerbsError('VERBS_INVALID', `'${String(text)}' is no GID: give the av of a peer's address()`);
 }
 
 /** Puts the way to a peer into the arguments. Throws VERBS_INVALID for an address that is none. */

@@ -15,10 +15,11 @@
 import { constants } from 'node:os';
 import type { Connection, ConnectOptions } from '../../connection.js';
 import { VerbsError } from '../../errors.js';
+import { gidText, ipText, parseIp } from '../../ip-address.js';
 import type { QueuePair } from '../../queue-pair.js';
 import { systemError } from '../../system-error.js';
 import { CONNECT_TIMEOUT_MS, ManagedConnection, ManagedListener, ManagedRequest } from '../managed-connection.js';
-import { endOf, gidText, ipText, parseIp } from '../roce/address.js';
+import { endOf } from '../roce/address.js';
 import { Directory } from '../roce/directory.js';
 import { checkName, parseTarget, targetOf } from '../roce/service.js';
 import { type Waiter, waitOn } from '../waiting.js';

@@ -7,8 +7,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { constants, networkInterfaces } from 'node:os';
 import { VerbsError } from '../../errors.js';
+import { addressOfGid, gidText, ipText } from '../../ip-address.js';
 import { systemError } from '../../system-error.js';
-import { ipText } from '../roce/address.js';
 import type { IbverbsAddon } from './addon.js';
 
 export interface GidInfo {
@@ -98,8 +98,7 @@ export function gidBytes(gid: GidInfo): Uint8Array {
 
 /** A GID as IPv6 text, IPv4 as ::ffff:a.b.c.d. */
 export function gidWords(gid: GidInfo): string {
-  const bytes = gidBytes(gid);
-  return isV4(gid) ? `::ffff:${ipText(bytes.subarray(12))}` : ipText(bytes);
+  return gidText(addressOfGid(gidBytes(gid)));
 }
 
 const isV4 = (gid: GidInfo): boolean => gid.gid.startsWith('00000000000000000000ffff');

@@ -2,7 +2,7 @@
 
 import { VerbsError } from '../../errors.js';
 import { opcodeOf } from '../../opcode.js';
-import { type PreparedSend, type PrepareSpec, rejectRequest, type SendWorkRequest, sendFault } from '../../work-request.js';
+import { checkPrepared, type PreparedSend, type PrepareSpec, rejectRange } from '../../work-request.js';
 import type { IbverbsAddressHandle } from './address-handle.js';
 import {
   COMMAND_SEND,
@@ -62,31 +62,14 @@ export class IbverbsPreparedSend implements PreparedSend {
   private sinceSignal = 0;
 
   constructor(qp: IbverbsQueuePair, block: CommandBlock, spec: PrepareSpec) {
-    const every = spec.signaledEvery ?? (spec.signaled === false ? 0 : 1);
-    if (spec.signaledEvery !== undefined && !(Number.isInteger(every) && every >= 1 && every <= 65535)) {
-      throw new VerbsError('VERBS_INVALID', `signaledEvery must be 1 to 65535: got ${String(spec.signaledEvery)}`);
-    }
-    this.isAtomic = spec.opcode.startsWith('ATOMIC');
+    this.every = checkPrepared(qp, spec);
+    this.isAtomic = spec.opcode.startsWith('ATOMIC_');
     this.isAdd = spec.opcode === 'ATOMIC_FETCH_AND_ADD';
-    const sample: SendWorkRequest = {
-      ...spec,
-      opcode: spec.opcode,
-      sgl: this.isAtomic ? [spec.local.slice(0, Math.min(8, spec.local.length))] : [],
-      imm: 0,
-      remoteAddr: spec.remote && (this.isAtomic ? 0 : spec.remote.addr),
-      rkey: spec.remote?.rkey,
-      add: 0n,
-      compare: 0n,
-      swap: 0n,
-    };
-    const fault = sendFault(qp.type, sample, qp);
-    if (fault) rejectRequest(fault, 0);
     this.qp = qp;
     this.block = block;
     this.words = block.words;
     this.doubles = block.doubles;
     this.object = qp.object;
-    this.every = qp.sqSigAll ? 1 : every;
     this.opcode = opcodeOf(spec.opcode);
     this.flags = (spec.fence ? FENCE : 0) | (spec.solicited ? SOLICITED : 0) | (spec.inline ? INLINED : 0);
     this.inlineLimit = spec.inline ? qp.maxInline : Number.POSITIVE_INFINITY;
@@ -102,7 +85,7 @@ export class IbverbsPreparedSend implements PreparedSend {
   }
 
   post(offset: number, length: number, id: number, remoteOffset = offset): void {
-    if (!(offset >= 0 && length >= 0 && offset + length <= this.localLength)) this.outside(offset, length);
+    if (!(offset >= 0 && length >= 0 && offset + length <= this.localLength)) rejectRange(offset, length, this.localLength);
     if (this.isAtomic && length !== 8) this.notEight(length);
     if (length > this.inlineLimit || length > this.datagramLimit) this.tooLong(length);
     this.qp.assertSends(0);
@@ -139,13 +122,6 @@ export class IbverbsPreparedSend implements PreparedSend {
     w[SEND_WORDS + 3] = this.lkey;
     const errno = this.block.flushOne(4 * (SEND_WORDS + SGE_WORDS));
     if (errno !== 0) this.qp.refused(errno, 0);
-  }
-
-  private outside(offset: number, length: number): never {
-    throw new VerbsError(
-      'VERBS_INVALID',
-      `bytes ${offset} to ${offset + length} are outside the region of ${this.localLength} bytes`,
-    );
   }
 
   private notEight(length: number): never {

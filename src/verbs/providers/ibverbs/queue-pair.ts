@@ -3,11 +3,11 @@
 import { constants } from 'node:os';
 import type { AsyncEventType } from '../../device.js';
 import { VerbsError } from '../../errors.js';
+import { addressOfGid, gidText } from '../../ip-address.js';
 import type { MemoryRegion } from '../../memory-region.js';
 import { QP_TYPES } from '../../opcode.js';
-import type { QpInit } from '../../protection-domain.js';
 import { type AddressVector, PATH_MTUS, QP_STATES, type QpAttributes, type QpState } from '../../qp-state.js';
-import { type ConnectAttributes, QueuePair } from '../../queue-pair.js';
+import { type ConnectAttributes, type QpInit, QueuePair } from '../../queue-pair.js';
 import { type Cause, STATUS, statusName } from '../../status.js';
 import { systemError } from '../../system-error.js';
 import { QueuedReceive } from '../../transport/receive-poster.js';
@@ -253,7 +253,7 @@ export class IbverbsQueuePair extends QueuePair {
       retryCnt: a[14],
       rnrRetry: a[15],
       minRnrTimer: a[12],
-      av: { gid: gidTextOf(bytes), ...(a[LID_WORD] > 0 && { lid: a[LID_WORD] }) } satisfies AddressVector,
+      av: { gid: gidText(addressOfGid(bytes)), ...(a[LID_WORD] > 0 && { lid: a[LID_WORD] }) } satisfies AddressVector,
     });
   }
 
@@ -436,10 +436,4 @@ export class IbverbsQueuePair extends QueuePair {
   shut(): void {
     this.isClosed = true;
   }
-}
-
-function gidTextOf(bytes: Uint8Array): string {
-  const words: string[] = [];
-  for (let i = 0; i < 16; i += 2) words.push(((bytes[i] << 8) | bytes[i + 1]).toString(16));
-  return words.join(':');
 }

@@ -1,6 +1,6 @@
 /** A shared receive queue of an RDMA device. */
 
-import type { SrqInit } from '../../protection-domain.js';
+import type { SrqInit } from '../../shared-receive-queue.js';
 import { systemError } from '../../system-error.js';
 import { QueuedSharedReceiveQueue } from '../queued-shared-receive-queue.js';
 import { COMMAND_SRQ } from './command-block.js';

@@ -4,11 +4,11 @@
  */
 
 import { readFileSync } from 'node:fs';
-import { isIPv4, isIPv6 } from 'node:net';
+import { isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { VerbsError } from '../../errors.js';
+import { addressOfGid, parseGid, parseIp } from '../../ip-address.js';
 import { type AddressVector, PATH_MTUS } from '../../qp-state.js';
-import { addressOfGid, gidOfAddress } from '../../transport/cm-ip.js';
 
 /** The port of RoCEv2. */
 export const ROCE_PORT = 4791;
@@ -31,41 +31,9 @@ export interface LocalAddress {
   readonly mtu: number;
 }
 
-/** The bytes of a numeric IP address, 4 or 16; undefined when it is none. */
-export function parseIp(text: string): Uint8Array | undefined {
-  if (isIPv4(text)) return Uint8Array.from(text.split('.'), Number);
-  const bare = text.split('%')[0];
-  if (!isIPv6(bare)) return undefined;
-  const dotted = /^(.*:)([\d.]+)$/.exec(bare);
-  const tail = dotted && isIPv4(dotted[2]) ? (parseIp(dotted[2]) as Uint8Array) : undefined;
-  const hex =
-    dotted && tail ? `${dotted[1]}${((tail[0] << 8) | tail[1]).toString(16)}:${((tail[2] << 8) | tail[3]).toString(16)}` : bare;
-  const [front, back] = hex
-    .split('::')
-    .map((part) => (part === '' ? [] : part.split(':').map((word) => Number.parseInt(word, 16))));
-  const words = back === undefined ? front : [...front, ...Array<number>(8 - front.length - back.length).fill(0), ...back];
-  return Uint8Array.from(words.flatMap((word) => [word >> 8, word & 255]));
-}
-
-/** The text of 4 or 16 address bytes. */
-export function ipText(bytes: Uint8Array): string {
-  if (bytes.length === 4) return [...bytes].join('.');
-  const words: string[] = [];
-  for (let i = 0; i < 16; i += 2) words.push(((bytes[i] << 8) | bytes[i + 1]).toString(16));
-  return words
-    .join(':')
-    .replace(/\b0(:0)+\b/, ':')
-    .replace(/:{3,}/, '::');
-}
-
-/** The GID of an IP address as address vectors carry it: IPv6 text, IPv4 as ::ffff:a.b.c.d. */
-export function gidText(address: Uint8Array): string {
-  return address.length === 4 ? `::ffff:${ipText(address)}` : ipText(address);
-}
-
 /** The address and port that an address vector names. Throws VERBS_INVALID for what is none. */
 export function endOf(av: AddressVector): { address: Uint8Array; port: number } {
-  const gid = typeof av?.gid === 'string' ? parseIp(av.gid) : undefined;
+  const gid = parseGid(av?.gid);
   const port = av?.port ?? ROCE_PORT;
   if (gid === undefined) {
     throw new VerbsError('VERBS_INVALID', `'${String(av?.gid)}' is no GID: give the av of a peer's address()`);
@@ -73,7 +41,7 @@ export function endOf(av: AddressVector): { address: Uint8Array; port: number } 
   if (!Number.isInteger(port) || port < 1 || port > 65535) {
     throw new VerbsError('VERBS_INVALID', `port must be 1 to 65535: got ${String(port)}`);
   }
-  return { address: addressOfGid(gidOfAddress(gid)), port };
+  return { address: addressOfGid(gid), port };
 }
 
 /** Whether an address is that of a multicast group. */

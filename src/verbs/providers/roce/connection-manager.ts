@@ -4,13 +4,13 @@
  */
 
 import type { Connection, ConnectOptions } from '../../connection.js';
+import { gidOfAddress, gidText } from '../../ip-address.js';
 import type { QpAddress } from '../../queue-pair.js';
 import type { CmAcceptReply, CmConnectRequest } from '../../transport/cm-agent.js';
-import { gidOfAddress } from '../../transport/cm-ip.js';
 import type { CmReq } from '../../transport/cm-messages.js';
 import { type CmListener, CmManager } from '../cm-manager.js';
 import { CONNECT_TIMEOUT_MS } from '../managed-connection.js';
-import { endOf, gidText, ROCE_PORT } from './address.js';
+import { endOf, ROCE_PORT } from './address.js';
 import type { RoceDevice } from './device.js';
 import { Directory } from './directory.js';
 import type { End, Notice } from './messages.js';

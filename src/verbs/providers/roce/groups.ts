@@ -4,8 +4,8 @@
  */
 
 import type { Addon } from '../../../native/addon.js';
+import { ipText } from '../../ip-address.js';
 import { systemError } from '../../system-error.js';
-import { ipText } from './address.js';
 import type { EngineQueuePair } from './engine-queue-pair.js';
 import type { End } from './messages.js';
 

@@ -4,11 +4,13 @@
 
 import type { Access } from '../../access.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import type { QpInit, SrqInit } from '../../protection-domain.js';
 import type { AddressVector } from '../../qp-state.js';
+import type { QpInit } from '../../queue-pair.js';
+import type { SrqInit } from '../../shared-receive-queue.js';
+import { QueuedAddressHandle } from '../queued-address-handle.js';
 import { TableDomain } from '../table-domain.js';
 import type { TableRegion } from '../table-region.js';
-import { RoceAddressHandle } from './address-handle.js';
+import { endFrom } from './address.js';
 import type { RoceDevice } from './device.js';
 import { RoceMemoryRegion } from './memory-region.js';
 import { RoceQueuePair } from './queue-pair.js';
@@ -42,8 +44,10 @@ export class RoceProtectionDomain extends TableDomain {
     return new RoceSharedReceiveQueue(this, init);
   }
 
-  createAh(av: AddressVector): RoceAddressHandle {
+  createAh(av: AddressVector): QueuedAddressHandle {
     this.assertOpen();
-    return new RoceAddressHandle(this.device, av);
+    const { device } = this;
+    const destination = device.call({ kind: 'path', end: endFrom(av, device.address.length) }) as number;
+    return new QueuedAddressHandle(device, av, destination);
   }
 }

@@ -3,16 +3,15 @@
  */
 
 import { VerbsError } from '../../errors.js';
-import type { QpInit } from '../../protection-domain.js';
+import { ipText } from '../../ip-address.js';
 import type { QpAttributes, QpState } from '../../qp-state.js';
+import type { QpInit } from '../../queue-pair.js';
 import { type Cause, STATUS, statusName } from '../../status.js';
 import { RcEndpoint } from '../../transport/rc-endpoint.js';
 import { ReceivePoster } from '../../transport/receive-poster.js';
 import type { SendQueue } from '../../transport/send-queue.js';
-import { rejectRequest } from '../../work-request.js';
 import { QueuedQueuePair } from '../queued-queue-pair.js';
-import { endFrom, endOf, ipText, isGroup } from './address.js';
-import { RoceAddressHandle } from './address-handle.js';
+import { endFrom, endOf, isGroup } from './address.js';
 import type { RoceCompletionQueue } from './completion-queue.js';
 import type { RoceDevice } from './device.js';
 import type { BorrowedQueuePair } from './inline-engine.js';
@@ -44,7 +43,6 @@ export class RoceQueuePair extends QueuedQueuePair {
   protected override psn = Math.floor(Math.random() * 0x1000000);
   /** Counts RESETs, as the engine does: what was reported before the last one is old news. */
   private epoch = 0;
-  private isClosed = false;
 
   constructor(pd: RoceProtectionDomain, init: QpInit) {
     super(init);
@@ -173,19 +171,8 @@ export class RoceQueuePair extends QueuedQueuePair {
     this.device.ring(this.slot);
   }
 
-  protected destinationOf(ah: unknown, index: number): number {
-    if (!(ah instanceof RoceAddressHandle) || ah.isClosed) {
-      rejectRequest('ah is closed, or is no address handle of this device: make one with pd.createAh', index);
-    }
-    return ah.destination;
-  }
-
   protected receivesPosted(): void {
     if (this.memory.isFailed) this.kick();
-  }
-
-  protected assertOpen(): void {
-    if (this.isClosed || this.device.isClosed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex: 0 });
   }
 
   attachMulticast(group: string): void {

@@ -10,8 +10,9 @@
 import { createHash } from 'node:crypto';
 import { MAX_PRIVATE_DATA } from '../../connection.js';
 import { VerbsError } from '../../errors.js';
+import { ipText, parseIp } from '../../ip-address.js';
 import { decodeIpHeader, encodeIpHeader, portOf, serviceIdOf } from '../../transport/cm-ip.js';
-import { ipText, parseIp, ROCE_PORT } from './address.js';
+import { ROCE_PORT } from './address.js';
 import type { End } from './messages.js';
 
 const MAX_NAME = 255;

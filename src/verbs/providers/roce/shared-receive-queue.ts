@@ -1,6 +1,6 @@
 /** A shared receive queue of a RoCE device: the engine takes from the ring that `postRecv` fills. */
 
-import type { SrqInit } from '../../protection-domain.js';
+import type { SrqInit } from '../../shared-receive-queue.js';
 import { ReceivePoster } from '../../transport/receive-poster.js';
 import { QueuedSharedReceiveQueue } from '../queued-shared-receive-queue.js';
 import type { RoceProtectionDomain } from './protection-domain.js';

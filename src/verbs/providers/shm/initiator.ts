@@ -10,9 +10,11 @@
  */
 
 import { ACCESS_LOCAL_WRITE, ACCESS_REMOTE_ATOMIC, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, accessWords } from '../../access.js';
+import { parseGid } from '../../ip-address.js';
 import { OPCODES, QP_TYPES, WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../opcode.js';
 import { QP_STATES } from '../../qp-state.js';
 import { STATUS } from '../../status.js';
+import { GRH_BYTES, writeRouteHeader } from '../../transport/route-header.js';
 import {
   C_BYTES,
   C_OPERATIONS,
@@ -55,7 +57,8 @@ const NOT_CONNECTED = 2;
 export const IN_TRANSFER = 3;
 export const FAILED = 16;
 
-const GRH_BYTES = 40;
+/** Next header of an InfiniBand packet. */
+const INFINIBAND = 27;
 const UD = QP_TYPES.indexOf('UD');
 const DCT = QP_TYPES.indexOf('DCT');
 
@@ -499,22 +502,10 @@ export class Initiator {
   }
 }
 
-/** A datagram as the receiver gets it: 40 bytes of route header (version 6, both GIDs), then the payload. */
+/** A datagram as the receiver gets it: behind a route header. */
 function withRouteHeader(payload: Uint8Array, source: string, destination: string): Uint8Array {
   const bytes = new Uint8Array(GRH_BYTES + payload.length);
-  bytes[0] = 0x60;
-  bytes[4] = payload.length >> 8;
-  bytes[5] = payload.length & 0xff;
-  bytes[6] = 0x1b;
-  bytes[7] = 64;
-  const put = (gid: string, at: number) =>
-    gid.split(':').forEach((group, i) => {
-      const value = Number.parseInt(group, 16);
-      bytes[at + 2 * i] = value >> 8;
-      bytes[at + 2 * i + 1] = value & 0xff;
-    });
-  put(source, 8);
-  put(destination, 24);
+  writeRouteHeader(bytes, payload.length, INFINIBAND, parseGid(source) as Uint8Array, parseGid(destination) as Uint8Array);
   bytes.set(payload, GRH_BYTES);
   return bytes;
 }

@@ -2,7 +2,7 @@
 
 import { ACCESS_LOCAL_WRITE } from '../../access.js';
 import { VerbsError } from '../../errors.js';
-import type { PreparedRecv } from '../../work-request.js';
+import { type PreparedRecv, rejectRange } from '../../work-request.js';
 import { ShmMemoryRegion } from './memory-region.js';
 import type { ShmQueuePair } from './queue-pair.js';
 import type { ReceiveRing } from './receive-ring.js';
@@ -25,15 +25,7 @@ export class ShmPreparedRecv implements PreparedRecv {
 
   post(offset: number, length: number, id: number): void {
     const region = this.#region;
-    if (!(offset >= 0 && length >= 0 && offset + length <= region.length)) {
-      throw new VerbsError(
-        'VERBS_INVALID',
-        `bytes ${offset} to ${offset + length} are outside the region of ${region.length} bytes`,
-        {
-          badIndex: 0,
-        },
-      );
-    }
+    if (!(offset >= 0 && length >= 0 && offset + length <= region.length)) rejectRange(offset, length, region.length);
     const qp = this.#qp;
     if (!region.live || (qp !== undefined && (qp.closed || qp.state === 'RESET'))) {
       if (!region.live) throw new VerbsError('VERBS_INVALID', 'the region is deregistered', { badIndex: 0 });

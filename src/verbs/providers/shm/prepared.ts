@@ -9,7 +9,7 @@ import { TSO } from '../../../native/ordering.js';
 import { ACCESS_LOCAL_WRITE, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE } from '../../access.js';
 import { VerbsError } from '../../errors.js';
 import { OPCODES, WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../opcode.js';
-import { type PreparedSend, type PrepareSpec, rejectRequest, sendFault } from '../../work-request.js';
+import { checkPrepared, type PreparedSend, type PrepareSpec, rejectRange, rejectRequest } from '../../work-request.js';
 import { ShmAddressHandle } from './address-handle.js';
 import { checkDatagram } from './checked-request.js';
 import type { ShmCompletionQueue } from './completion-queue.js';
@@ -99,30 +99,7 @@ export class ShmPreparedSend implements PreparedSend {
     if (!(local instanceof ShmMemoryRegion) || local.pd !== qp.pd) {
       throw new VerbsError('VERBS_INVALID', 'local must be a region of the same protection domain');
     }
-    const every = spec.signaledEvery ?? (qp.sqSigAll || (spec.signaled ?? true) ? 1 : 0);
-    if (!Number.isInteger(every) || every < 0 || every > 65535 || (spec.signaledEvery !== undefined && every < 1)) {
-      throw new VerbsError('VERBS_INVALID', `signaledEvery must be 1 to 65535: got ${String(spec.signaledEvery)}`);
-    }
-    const atomic = spec.opcode.startsWith('ATOMIC_');
-    const fault = sendFault(
-      qp.type,
-      {
-        opcode: spec.opcode,
-        sgl: [local.slice(0, atomic ? 8 : 0)],
-        ...(spec.remote ? { remoteAddr: spec.remote.addr, rkey: spec.remote.rkey } : {}),
-        imm: 0,
-        add: 0n,
-        compare: 0n,
-        swap: 0n,
-        ...(spec.inline ? { inline: true } : {}),
-        ...(spec.ah ? { ah: spec.ah } : {}),
-        ...(spec.remoteQpn === undefined ? {} : { remoteQpn: spec.remoteQpn }),
-        ...(spec.remoteQkey === undefined ? {} : { remoteQkey: spec.remoteQkey }),
-        ...(spec.dcKey === undefined ? {} : { dcKey: spec.dcKey }),
-      },
-      qp,
-    );
-    if (fault) rejectRequest(fault, 0);
+    const every = checkPrepared(qp, spec);
     if (OPCODES.indexOf(spec.opcode) >= READ && !(local.access & ACCESS_LOCAL_WRITE)) {
       throw new VerbsError(
         'VERBS_INVALID',
@@ -147,7 +124,7 @@ export class ShmPreparedSend implements PreparedSend {
 
   post(offset: number, length: number, id: number, remoteOffset = offset): void {
     const qp = this.#qp;
-    if (!(offset >= 0 && length >= 0 && offset + length <= this.#localLength)) this.#outside(offset, length);
+    if (!(offset >= 0 && length >= 0 && offset + length <= this.#localLength)) rejectRange(offset, length, this.#localLength);
     const target = qp.target;
     if (this.#route === target && target !== undefined && qp.fast === 1 && this.#moveWords(qp, offset, length, remoteOffset)) {
       this.#complete(qp, length, id);
@@ -182,7 +159,7 @@ export class ShmPreparedSend implements PreparedSend {
 
   doNow(offset: number, length: number, remoteOffset = offset): boolean {
     const qp = this.#qp;
-    if (!(offset >= 0 && length >= 0 && offset + length <= this.#localLength)) this.#outside(offset, length);
+    if (!(offset >= 0 && length >= 0 && offset + length <= this.#localLength)) rejectRange(offset, length, this.#localLength);
     const target = qp.target;
     if (target === undefined || qp.fast !== 1 || length > COPY_IN_JS || (this.#opcode !== WRITE && !this.#reads)) return false;
     if (this.#route !== target || !this.#moveWords(qp, offset, length, remoteOffset)) {
@@ -479,15 +456,5 @@ export class ShmPreparedSend implements PreparedSend {
     request.signaled = --this.#countdown === 0;
     if (request.signaled) this.#countdown = this.#every;
     qp.submit(request);
-  }
-
-  #outside(offset: number, length: number): never {
-    throw new VerbsError(
-      'VERBS_INVALID',
-      `bytes ${offset} to ${offset + length} are outside the region of ${this.#localLength} bytes`,
-      {
-        badIndex: 0,
-      },
-    );
   }
 }

@@ -13,10 +13,9 @@
 
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import { OPCODES, QP_TYPES, WC_RECV } from '../../opcode.js';
-import type { QpInit } from '../../protection-domain.js';
-import { ackTimeoutUs, QP_STATES, type QpAttributes, type QpState, RNR_TIMER_US } from '../../qp-state.js';
-import { QueuePair } from '../../queue-pair.js';
+import { OPCODES, WC_RECV } from '../../opcode.js';
+import { ackTimeoutUs, type QpAttributes, type QpState, RNR_TIMER_US } from '../../qp-state.js';
+import { type QpInit, QueuePair } from '../../queue-pair.js';
 import { STATUS } from '../../status.js';
 import {
   type PreparedRecv,
@@ -29,41 +28,15 @@ import {
 } from '../../work-request.js';
 import { checkedRequest } from './checked-request.js';
 import type { ShmCompletionQueue } from './completion-queue.js';
-import { parseGid } from './control.js';
 import type { ShmDevice } from './device.js';
 import { DONE, FAILED, IN_TRANSFER, Initiator, NOT_READY } from './initiator.js';
-import {
-  C_ERRORS,
-  COUNTERS,
-  H_RETIRED_F64,
-  QP_ACCESS,
-  QP_COUNTERS_F64,
-  QP_CQ_RING,
-  QP_DEST,
-  QP_DEST_ID_HI,
-  QP_DEST_ID_LO,
-  QP_KEY,
-  QP_LIFE,
-  QP_MIN_RNR_TIMER,
-  QP_PD,
-  QP_READ_RESOURCES,
-  QP_RECV_CQ,
-  QP_REMOTE_FAULT,
-  QP_RING_DEPTH,
-  QP_RING_OFFSET_F64,
-  QP_RING_SEGMENT,
-  QP_RING_SHARED,
-  QP_RING_STRIDE,
-  QP_STATE,
-  QP_TYPE,
-  QP_WORDS,
-  QPS,
-} from './layout.js';
+import { C_ERRORS } from './layout.js';
 import type { ShmMemoryRegion } from './memory-region.js';
 import type { Peer } from './peer.js';
 import { ShmPreparedSend } from './prepared.js';
 import { ShmPreparedRecv } from './prepared-recv.js';
 import type { ShmProtectionDomain } from './protection-domain.js';
+import { QueuePairEntry } from './queue-pair-entry.js';
 import { ReceiveRing } from './receive-ring.js';
 import type { SendRequest } from './send-request.js';
 import type { ShmSharedReceiveQueue } from './shared-receive-queue.js';
@@ -78,8 +51,7 @@ export class ShmQueuePair extends QueuePair {
   readonly qpNum: number;
   readonly ring: ReceiveRing;
   readonly initiator: Initiator = new Initiator(this);
-  /** Where this queue pair's counters and entry are. */
-  readonly at: number;
+  /** Where this queue pair's counters are. */
   readonly counterAt: number;
   readonly f64: Float64Array;
   /** The peer of RC and UC. */
@@ -95,10 +67,9 @@ export class ShmQueuePair extends QueuePair {
   /** A transfer of the first pending request runs. */
   inTransfer = false;
   closed = false;
-  readonly #i32: Int32Array;
+  readonly #entry: QueuePairEntry;
   readonly #send: ShmCompletionQueue;
   readonly #recv: ShmCompletionQueue;
-  #epoch = 0;
   /** In SQD: requests from this position on wait for RTS; whether to tell when the ones before are done. */
   #drainTo = 0;
   #tellDrained = false;
@@ -109,7 +80,6 @@ export class ShmQueuePair extends QueuePair {
     const device = pd.device;
     this.device = device;
     this.pd = pd;
-    this.#i32 = device.i32;
     this.f64 = device.f64;
     this.#send = this.sendCq as ShmCompletionQueue;
     this.#recv = this.recvCq as ShmCompletionQueue;
@@ -123,25 +93,15 @@ export class ShmQueuePair extends QueuePair {
       : new ReceiveRing(device, this.maxRecvWr, this.maxRecvSge, init.type === 'UD', (qpNum) => device.queuePairs.get(qpNum));
     this.qpNum = device.qpPool.take();
     if (!srq) this.ring.qp = this;
-    this.at = QPS + this.qpNum * QP_WORDS;
-    this.counterAt = (this.at >> 1) + QP_COUNTERS_F64;
-    const i32 = this.#i32;
-    const life = i32[this.at + QP_LIFE];
-    i32.fill(0, this.at, this.at + QP_WORDS);
-    i32[this.at + QP_LIFE] = life + 1;
-    i32[this.at + QP_READ_RESOURCES] = 16;
-    i32[this.at + QP_TYPE] = QP_TYPES.indexOf(this.type);
-    i32[this.at + QP_PD] = pd.number;
-    i32[this.at + QP_KEY] = this.dcKey | 0;
-    i32[this.at + QP_RECV_CQ] = this.#recv.number;
-    i32[this.at + QP_CQ_RING] = this.#recv.addRing(this.ring);
-    i32[this.at + QP_RING_SEGMENT] = this.ring.block.segmentIndex;
-    this.f64[(this.at >> 1) + QP_RING_OFFSET_F64] = this.ring.block.offset;
-    i32[this.at + QP_RING_DEPTH] = this.ring.depth;
-    i32[this.at + QP_RING_STRIDE] = this.ring.stride;
-    i32[this.at + QP_RING_SHARED] = this.ring.shared ? 1 : 0;
-    this.#epoch = life * 16;
-    this.#show('RESET');
+    this.#entry = new QueuePairEntry(device.i32, device.f64, this.qpNum, {
+      type: this.type,
+      pd: pd.number,
+      dcKey: this.dcKey,
+      recvCq: this.#recv.number,
+      ring: this.ring,
+      cqRing: this.#recv.addRing(this.ring),
+    });
+    this.counterAt = this.#entry.counterAt;
     pd.adopt(this);
     device.noteQp(this);
   }
@@ -156,31 +116,16 @@ export class ShmQueuePair extends QueuePair {
     this.f64[this.counterAt + counter] += by;
   }
 
-  /** Publishes a state to peers under a new epoch. */
-  #show(state: QpState): void {
-    this.#epoch = (this.#epoch + 1) & 0x7ffffff;
-    Atomics.store(this.#i32, this.at + QP_STATE, (this.#epoch << 4) | (QP_STATES.indexOf(state) + 1));
-  }
-
   protected transition(from: QpState, to: QpState, attributes: QpAttributes): void {
     if (this.closed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed');
-    const i32 = this.#i32;
-    const at = this.at;
     this.fast = 0;
-    if (attributes.accessFlags !== undefined) i32[at + QP_ACCESS] = attributes.accessFlags;
-    if (attributes.qkey !== undefined) i32[at + QP_KEY] = attributes.qkey | 0;
-    if (attributes.minRnrTimer !== undefined) i32[at + QP_MIN_RNR_TIMER] = attributes.minRnrTimer;
-    if (attributes.maxDestRdAtomic !== undefined) i32[at + QP_READ_RESOURCES] = attributes.maxDestRdAtomic;
     if (to === 'RTR' && attributes.av && attributes.destQpNum !== undefined) {
-      const id = parseGid(attributes.av.gid);
       const peer = this.device.peers.of(attributes.av.gid);
       this.peer = peer;
       this.device.peers.retain(peer);
       this.target = new Target(peer, attributes.destQpNum);
-      i32[at + QP_DEST] = attributes.destQpNum;
-      i32[at + QP_DEST_ID_LO] = id.idLo;
-      i32[at + QP_DEST_ID_HI] = id.idHi;
     }
+    this.#entry.describe(attributes);
     if (to === 'RESET') {
       this.#leave();
       this.pending.length = 0;
@@ -188,14 +133,12 @@ export class ShmQueuePair extends QueuePair {
       this.sqPosted = 0;
       this.sqDone = 0;
       this.flushCauseId = 0;
-      i32[at + QP_LIFE]++;
-      i32[at + QP_REMOTE_FAULT] = 0;
-      this.#show('RESET');
+      this.#entry.reset();
       if (!this.ring.shared) this.ring.reset();
       this.device.settle(this);
       return;
     }
-    this.#show(to);
+    this.#entry.show(to);
     if (to === 'ERR') {
       this.enter('ERR');
       this.#flush(0);
@@ -394,13 +337,13 @@ export class ShmQueuePair extends QueuePair {
     this.#complete(request, status, this.flushCauseId);
     if (this.type === 'UC' || this.type === 'UD') {
       this.fast = 0;
-      this.#show('SQE');
+      this.#entry.show('SQE');
       this.enter('SQE');
       for (const later of this.pending.splice(0)) this.#complete(later, STATUS.WR_FLUSH_ERR, this.flushCauseId);
       this.device.settle(this);
       return;
     }
-    this.#show('ERR');
+    this.#entry.show('ERR');
     this.enter('ERR');
     this.#flush(this.flushCauseId);
   }
@@ -429,14 +372,14 @@ export class ShmQueuePair extends QueuePair {
   /** A receive completed with an error (the sender put it there): the queue pair fails. */
   failed(status: number, causeId: number): void {
     if (this.closed || this.state === 'ERR' || status === STATUS.WR_FLUSH_ERR) return;
-    this.#show('ERR');
+    this.#entry.show('ERR');
     this.enter('ERR');
     this.#flush(causeId);
   }
 
   /** A peer broke a rule on this queue pair. */
   blamed(): void {
-    const fault = Atomics.exchange(this.#i32, this.at + QP_REMOTE_FAULT, 0);
+    const fault = this.#entry.takeFault();
     if (fault === 0 || this.closed) return;
     const words =
       fault === 1
@@ -463,7 +406,7 @@ export class ShmQueuePair extends QueuePair {
 
   /** A region with posted receives goes: a new epoch makes the sender look again. */
   distrust(region: ShmMemoryRegion): void {
-    if (!this.ring.shared && this.ring.distrust(region)) this.#show(this.state);
+    if (!this.ring.shared && this.ring.distrust(region)) this.#entry.show(this.state);
   }
 
   // ---- receiving ----
@@ -519,12 +462,9 @@ export class ShmQueuePair extends QueuePair {
     for (const group of this.#groups) this.device.multicast.leave(group, this.qpNum);
     this.closed = true;
     this.fast = 0;
-    const life = this.#i32[this.at + QP_LIFE];
-    Atomics.store(this.#i32, this.at + QP_STATE, 0);
-    this.#i32[this.at + QP_LIFE] = life + 1;
+    this.#entry.close();
     this.pending.length = 0;
     this.device.settle(this);
-    for (let c = 0; c < COUNTERS; c++) this.f64[H_RETIRED_F64 + c] += this.f64[this.counterAt + c];
     this.pd.release(this);
     const peer = this.peer;
     if (!this.srq) {

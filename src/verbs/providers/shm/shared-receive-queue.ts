@@ -3,7 +3,7 @@
  */
 
 import type { MemoryRegion } from '../../memory-region.js';
-import type { SrqInit } from '../../protection-domain.js';
+import type { SrqInit } from '../../shared-receive-queue.js';
 import type { PreparedRecv, RecvWorkRequest } from '../../work-request.js';
 import { ProvidedSharedReceiveQueue } from '../provided-shared-receive-queue.js';
 import type { ShmMemoryRegion } from './memory-region.js';

@@ -10,6 +10,7 @@ import type { QpAddress } from '../../queue-pair.js';
 import { CM_QP } from '../../transport/cm-messages.js';
 import { DecodeError, decodePacket, Packet } from '../../transport/packet.js';
 import { RegionTable } from '../../transport/region-table.js';
+import { writeRouteHeader } from '../../transport/route-header.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
 import { MULTICAST_QP } from '../../transport/ud-endpoint.js';
 import { checkAllocation } from '../mapped-memory.js';
@@ -29,6 +30,7 @@ const DEVICE_SPACE = 2 ** 40;
 const PAGE = 4096;
 /** Queue pair numbers below are for management. */
 const FIRST_NUMBER = 16;
+const UDP = 17;
 
 export class SimDevice extends ProvidedDevice {
   readonly provider = 'sim';
@@ -235,18 +237,8 @@ export class SimDevice extends ProvidedDevice {
     }
   }
 
-  /** The route header of a datagram: an IPv6 header with both GIDs. */
   fillRouteHeader(header: Uint8Array, frame: Frame): void {
-    const source = this.fabric.devices[frame.from].gidBytes;
-    header[0] = 0x60;
-    header[4] = (frame.length + 4) >> 8;
-    header[5] = frame.length + 4;
-    header[6] = 17;
-    header[7] = 64;
-    for (let i = 0; i < 16; i++) {
-      header[8 + i] = source[i];
-      header[24 + i] = this.gidBytes[i];
-    }
+    writeRouteHeader(header, frame.length + 4, UDP, this.fabric.devices[frame.from].gidBytes, this.gidBytes);
   }
 
   /** Calls as soon as the fabric goes on. */

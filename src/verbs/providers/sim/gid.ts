@@ -2,8 +2,6 @@
  * GIDs of simulated devices: addresses of a private IPv6 prefix, the index of the device in the last bytes.
  */
 
-import { isIPv6 } from 'node:net';
-
 const PREFIX = [0xfd, 0x76, 0x65, 0x72, 0x62, 0x65, 0x6e, 0x61];
 
 /** The sixteen bytes of the GID of a device. */
@@ -22,22 +20,6 @@ export function gidOf(index: number): string {
   const low = index & 0xffff;
   const high = index >>> 16;
   return `fd76:6572:6265:6e61::${high === 0 ? '' : `${high.toString(16)}:`}${low.toString(16)}`;
-}
-
-/** The sixteen bytes of an IPv6 address in text, or undefined when it is none. */
-export function parseGid(text: unknown): Uint8Array | undefined {
-  if (typeof text !== 'string' || !isIPv6(text) || text.includes('%') || text.includes('.')) return undefined;
-  const [head, tail] = text.split('::');
-  const words = (part: string | undefined): number[] => (part ? part.split(':').map((word) => Number.parseInt(word, 16)) : []);
-  const front = words(head);
-  const back = words(tail);
-  const all = [...front, ...Array<number>(8 - front.length - back.length).fill(0), ...back];
-  const b = new Uint8Array(16);
-  for (const [i, word] of all.entries()) {
-    b[2 * i] = word >> 8;
-    b[2 * i + 1] = word & 255;
-  }
-  return b;
 }
 
 /** A normal form of a GID, so that two spellings are one key. */

@@ -5,11 +5,13 @@
 import { ACCESS_REMOTE_ATOMIC, type Access, accessBits } from '../../access.js';
 import { VerbsError } from '../../errors.js';
 import type { MemoryRegion } from '../../memory-region.js';
-import type { QpInit, SrqInit } from '../../protection-domain.js';
 import type { AddressVector } from '../../qp-state.js';
+import type { QpInit } from '../../queue-pair.js';
+import type { SrqInit } from '../../shared-receive-queue.js';
+import { QueuedAddressHandle } from '../queued-address-handle.js';
 import { TableDomain } from '../table-domain.js';
 import { TableRegion } from '../table-region.js';
-import { SimAddressHandle } from './address-handle.js';
+import { destinationOf } from './destination.js';
 import type { SimDevice } from './device.js';
 import { SimQueuePair } from './queue-pair.js';
 import { SimSharedReceiveQueue } from './shared-receive-queue.js';
@@ -47,9 +49,9 @@ export class SimProtectionDomain extends TableDomain {
     return new SimSharedReceiveQueue(this, init);
   }
 
-  createAh(av: AddressVector): SimAddressHandle {
+  createAh(av: AddressVector): QueuedAddressHandle {
     this.assertOpen();
-    return new SimAddressHandle(this.device, av);
+    return new QueuedAddressHandle(this.device, av, destinationOf(this.device, av));
   }
 }
 

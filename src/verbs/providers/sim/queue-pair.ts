@@ -7,8 +7,9 @@
  */
 
 import { VerbsError } from '../../errors.js';
-import type { QpInit } from '../../protection-domain.js';
+import { parseGid } from '../../ip-address.js';
 import type { QpAttributes, QpState } from '../../qp-state.js';
+import type { QpInit } from '../../queue-pair.js';
 import { EndpointControl } from '../../transport/endpoint-control.js';
 import { TransportCounters, type TransportEndpoint } from '../../transport/host.js';
 import type { Packet } from '../../transport/packet.js';
@@ -17,12 +18,11 @@ import { ReceivePoster } from '../../transport/receive-poster.js';
 import { ReceiveQueue } from '../../transport/receive-queue.js';
 import { SendQueue } from '../../transport/send-queue.js';
 import { UdEndpoint } from '../../transport/ud-endpoint.js';
-import { rejectRequest } from '../../work-request.js';
 import { QueuedQueuePair } from '../queued-queue-pair.js';
-import { destinationOf, GROUP_BIT, SimAddressHandle } from './address-handle.js';
+import { destinationOf, GROUP_BIT } from './destination.js';
 import type { SimDevice } from './device.js';
 import type { Frame } from './frame.js';
-import { gidKey, parseGid } from './gid.js';
+import { gidKey } from './gid.js';
 import type { SimProtectionDomain } from './protection-domain.js';
 import { Reporter } from './reporter.js';
 import type { SimSharedReceiveQueue } from './shared-receive-queue.js';
@@ -43,7 +43,6 @@ export class SimQueuePair extends QueuedQueuePair {
   private readonly control: EndpointControl;
   private peerIndex = 0;
   private timerAt = Number.POSITIVE_INFINITY;
-  private isClosed = false;
   private isKicking = false;
   private readonly timer = { happen: (): void => this.timerFired() };
 
@@ -83,17 +82,6 @@ export class SimQueuePair extends QueuedQueuePair {
     const { av, destQpNum } = this.attributes;
     if (av === undefined) return 'unknown';
     return `${this.device.fabric.devices[this.peerIndex]?.name ?? av.gid}, QP ${destQpNum}`;
-  }
-
-  protected destinationOf(ah: unknown, index: number): number {
-    if (!(ah instanceof SimAddressHandle) || ah.isClosed) {
-      rejectRequest('ah is closed, or is no address handle of this device: make one with pd.createAh', index);
-    }
-    return ah.destination;
-  }
-
-  protected assertOpen(): void {
-    if (this.isClosed || this.device.isClosed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex: 0 });
   }
 
   protected receivesPosted(): void {

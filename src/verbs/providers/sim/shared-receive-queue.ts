@@ -1,6 +1,6 @@
 /** A shared receive queue of the sim provider. */
 
-import type { SrqInit } from '../../protection-domain.js';
+import type { SrqInit } from '../../shared-receive-queue.js';
 import { ReceivePoster } from '../../transport/receive-poster.js';
 import { ReceiveQueue } from '../../transport/receive-queue.js';
 import { QueuedSharedReceiveQueue } from '../queued-shared-receive-queue.js';

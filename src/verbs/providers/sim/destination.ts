@@ -1,34 +1,14 @@
 /**
- * An address handle of the sim provider: the index of a device, or the number of a multicast group with the top bit set.
+ * Where datagrams of the sim provider go: the index of a device, or the number of a multicast group with the top bit set.
  */
 
-import type { AddressHandle } from '../../address-handle.js';
 import { VerbsError } from '../../errors.js';
+import { parseGid } from '../../ip-address.js';
 import type { AddressVector } from '../../qp-state.js';
 import type { SimDevice } from './device.js';
-import { gidKey, parseGid } from './gid.js';
+import { gidKey } from './gid.js';
 
 export const GROUP_BIT = 0x80000000;
-
-export class SimAddressHandle implements AddressHandle {
-  readonly av: AddressVector;
-  /** What the transport calls the destination. */
-  readonly destination: number;
-  isClosed = false;
-
-  constructor(device: SimDevice, av: AddressVector) {
-    this.av = av;
-    this.destination = destinationOf(device, av);
-  }
-
-  close(): void {
-    this.isClosed = true;
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
-  }
-}
 
 /** Throws VERBS_INVALID for an address that is none, VERBS_PEER_LOST when nobody is there. */
 export function destinationOf(device: SimDevice, av: AddressVector): number {
