@@ -1,7 +1,7 @@
 /** Checkpoints: a run that goes on from one ends with the bits of a run that was never stopped; bad ones are found out. */
 
 import assert from 'node:assert/strict';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -18,6 +18,11 @@ describe('checkpoints', () => {
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'verbena-checkpoints-'));
     written = join(folder, 'first');
+    // Where a shard's file would be stands a folder.
+    for (const [step, shard] of Object.entries({ '04': 0, '08': 1, '16': 0 }))
+      mkdirSync(join(folder, 'blocked', `step-0000000${step}.partial`, `shard-${shard}-of-2.safetensors.tmp`), {
+        recursive: true,
+      });
     outcomes = await runTrials(2, [
       { ...rich, steps: 22, checkpoints: written, checkpointEvery: 4 },
       { ...rich, steps: 40, resume: written },
@@ -25,6 +30,7 @@ describe('checkpoints', () => {
       { ...rich, shards: 2, steps: 10, checkpoints: join(folder, 'shards'), checkpointEvery: 10 },
       { ...rich, shards: 2, steps: 30 },
       { ...rich, steps: 40, checkpoints: join(folder, 'often'), checkpointEvery: 1, whenBusy: 'skip' },
+      { ...rich, steps: 16, checkpoints: join(folder, 'blocked'), checkpointEvery: 4 },
     ]);
   });
   after(() => rmSync(folder, { recursive: true, force: true }));
@@ -54,6 +60,13 @@ describe('checkpoints', () => {
       readdirSync(join(folder, 'often')).filter((name) => name.endsWith('.partial')),
       [],
     );
+  });
+
+  it('that cannot be written are said and leave nothing, and training goes on', () => {
+    const { committed, failure } = outcomes[6].checkpoints as NonNullable<Outcome['checkpoints']>;
+    assert.deepEqual([outcomes[6].steps, committed], [16, 12]);
+    assert.match(failure ?? '', /^EISDIR: .*step-000000016.partial/);
+    assert.deepEqual(readdirSync(join(folder, 'blocked')), ['step-000000012']);
   });
 
   it('let a run go on with the bits of one that was never stopped', () => {

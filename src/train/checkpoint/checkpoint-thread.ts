@@ -116,10 +116,10 @@ function partialFolder({ directory }: ShardLayout, step: number): string {
   return partial;
 }
 
-/** What a rank says of its shard, beside it: its sum, or that there is none. */
+/** What a rank says of its shard, beside it: its sum, or nothing, for which a full disk has room. */
 function sayOf(layout: ShardLayout, partial: string, said: ShardEntry | undefined): void {
   const path = join(partial, `${shardFile(layout.shard, layout.shards)}.sum`);
-  writeFileSync(`${path}.tmp`, JSON.stringify(said ?? null));
+  writeFileSync(`${path}.tmp`, said === undefined ? '' : JSON.stringify(said));
   renameSync(`${path}.tmp`, path);
 }
 
@@ -127,11 +127,19 @@ async function write(layout: ShardLayout, task: WriteShard, data: readonly Uint8
   const { shard, shards, header } = layout;
   const partial = partialFolder(layout, task.step);
   const file = shardFile(shard, shards);
-  const sha256 = await writeDurably(join(partial, file), [header, ...data]);
   const bytes = data.reduce((sum, chunk) => sum + chunk.length, header.length);
-  sayOf(layout, partial, { file, bytes, sha256 });
-  if (shard > 0) return 'own shard';
-  return (await commit(layout, task, partial)) ? 'whole' : 'left out';
+  let failure: unknown;
+  try {
+    const sha256 = await writeDurably(join(partial, file), [header, ...data]);
+    sayOf(layout, partial, { file, bytes, sha256 });
+  } catch (error) {
+    failure = error;
+    for (const path of [file, `${file}.tmp`]) rmSync(join(partial, path), { recursive: true, force: true });
+    sayOf(layout, partial, undefined);
+  }
+  const isWhole = shard === 0 && (await commit(layout, task, partial));
+  if (failure !== undefined) throw failure;
+  return shard > 0 ? 'own shard' : isWhole ? 'whole' : 'left out';
 }
 
 async function commit(layout: ShardLayout, { step, optimizerSteps }: WriteShard, partial: string): Promise<boolean> {
@@ -143,21 +151,25 @@ async function commit(layout: ShardLayout, { step, optimizerSteps }: WriteShard,
     if (layout !== current || performance.now() > deadline) return false;
     await pause(5);
   }
-  const entries = sums.map((path) => JSON.parse(readFileSync(path, 'utf8')) as ShardEntry | null);
-  const whole = entries.filter((entry) => entry !== null);
-  if (whole.length < shards) return false;
-  const manifest = {
-    ...layout.manifest,
-    step,
-    optimizer: { ...layout.manifest.optimizer, steps: optimizerSteps },
-    shards: whole,
-  };
-  await writeDurably(join(partial, MANIFEST), [Buffer.from(encodeManifest(manifest))]);
-  for (const path of sums) rmSync(path);
-  await syncFolder(partial);
-  const folder = join(directory, stepFolder(step));
-  rmSync(folder, { recursive: true, force: true });
-  renameSync(partial, folder);
+  // All have said their word: what cannot be made whole now never will be.
+  try {
+    const said = sums.map((path) => readFileSync(path, 'utf8')).filter((text) => text !== '');
+    if (said.length < shards) return false;
+    const manifest = {
+      ...layout.manifest,
+      step,
+      optimizer: { ...layout.manifest.optimizer, steps: optimizerSteps },
+      shards: said.map((text) => JSON.parse(text) as ShardEntry),
+    };
+    await writeDurably(join(partial, MANIFEST), [Buffer.from(encodeManifest(manifest))]);
+    for (const path of sums) rmSync(path);
+    await syncFolder(partial);
+    const folder = join(directory, stepFolder(step));
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(partial, folder);
+  } finally {
+    rmSync(partial, { recursive: true, force: true });
+  }
   await syncFolder(directory);
   prune(directory, step, keep);
   return true;

@@ -165,7 +165,13 @@ export class CheckpointWriter {
       this.#begun--;
       this.#skipped++;
     }
-    if (error !== undefined) this.#failure = error;
+    if (error === undefined) return;
+    if (error !== this.#failure)
+      process.emitWarning(`the checkpoint of step ${step} was not written: ${error}`, {
+        type: 'VerbenaWarning',
+        code: 'VERBENA_CHECKPOINT',
+      });
+    this.#failure = error;
   }
 
   /** How it went: the stall is what steps paid. */
@@ -177,7 +183,7 @@ export class CheckpointWriter {
     readonly committed: number;
     readonly stallMs: number;
     readonly writeMs: number;
-    /** What went wrong last. */
+    /** What went wrong last; said in a warning (VERBENA_CHECKPOINT), too, and training goes on. */
     readonly failure: string | undefined;
   } {
     const [begun, skipped, committed, stallMs] = [this.#begun, this.#skipped, this.#committed, this.#stallMs];

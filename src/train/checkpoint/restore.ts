@@ -119,8 +119,12 @@ export function exportWeights(model: Model, path: string, metadata: Readonly<Rec
   }));
   if (model.state.length > 0) tensors.push({ name: 'state', shape: [model.state.length], data: model.state });
   const temporary = `${path}.${process.pid}.tmp`;
-  writeFileSync(temporary, encodeSafetensors(tensors, metadata));
-  renameSync(temporary, path);
+  try {
+    writeFileSync(temporary, encodeSafetensors(tensors, metadata));
+    renameSync(temporary, path);
+  } finally {
+    rmSync(temporary, { force: true });
+  }
 }
 
 /** Reads weights that `exportWeights` wrote. @throws Error when a tensor is missing or has another shape. */

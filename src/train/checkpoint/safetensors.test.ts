@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -73,6 +73,9 @@ test('weights go out and come back, tensor by tensor', () => {
     assert.deepEqual(other.parameters, model.parameters);
     const wrong = new Model({ input: [6], layers: [flatten(), linear(5), linear(2)], maxBatch: 1 });
     assert.throws(() => importWeights(wrong, path), /the model wants/);
+    mkdirSync(join(folder, 'taken'));
+    assert.throws(() => exportWeights(model, join(folder, 'taken')), /EISDIR/);
+    assert.deepEqual(readdirSync(folder), ['model.safetensors', 'taken'], 'half a file is not left');
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

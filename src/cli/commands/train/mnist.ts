@@ -339,7 +339,8 @@ async function measureAlone(task: Omit<TrainingTask, 'rank' | 'meeting'>, signal
 /** What checkpoints cost, and how often they would pay where a rank is lost every 40 minutes. */
 function checkpointText({ checkpoints }: Done): string {
   if (checkpoints === undefined || checkpoints.begun === 0) return '';
-  const { begun, skipped, stallMs } = checkpoints;
+  const { begun, skipped, committed, stallMs, failure } = checkpoints;
+  if (failure !== undefined) return `the last whole one is ${committed < 0 ? 'none' : `of step ${committed}`}: ${failure}`;
   const { dalySeconds } = suggestInterval({ checkpointSeconds: stallMs / begun / 1e3, workerMtbfSeconds: 2400 });
   const left = skipped > 0 ? `, ${skipped} left out` : '';
   return `${begun} written${left}, ${significant(stallMs / begun)} ms of a step each; with a loss every 40 minutes one in ${significant(dalySeconds)} s is best`;

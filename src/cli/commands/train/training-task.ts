@@ -1,6 +1,6 @@
 /** What the ranks of a training are told, and what they say: one JSON line for each message, on stdout. */
 
-import type { FitReport, MeanStep, MemberChange, SharedEvaluation } from '../../../train/index.js';
+import type { CheckpointWriter, FitReport, MeanStep, MemberChange, SharedEvaluation } from '../../../train/index.js';
 
 export const MODES = ['allreduce', 'local', 'ps', 'async', 'ssp'] as const;
 export type Mode = (typeof MODES)[number];
@@ -68,7 +68,5 @@ export type TrainingMessage =
       readonly meanStep: MeanStep;
       readonly wrong: SharedEvaluation['wrong'];
       readonly plan: readonly { readonly bucketBytes: number; readonly buckets: number; readonly exposedMs: number }[];
-      readonly checkpoints:
-        | { readonly begun: number; readonly skipped: number; readonly stallMs: number; readonly committed: number }
-        | undefined;
+      readonly checkpoints: CheckpointWriter['totals'] | undefined;
     };
