@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { jobTest as launchTest, type Stage } from '../launch/job.js';
+import { jobTest as launchTest, type Stage, VERBENA } from '../launch/job.js';
 import { chooseSeed } from '../processes/harness.js';
 import { ACTOR, LIMIT_MS, runScenario } from './run-scenario.js';
 
@@ -53,6 +53,13 @@ const isRoot = process.getuid?.() === 0;
     }
   },
 );
+
+jobTest('sort run says once what a rank failed by', async (stage) => {
+  const spill = join(VERBENA, 'spill'); // no folder can be below a file
+  const job = stage.verbena(['sort', 'run', dirname(VERBENA), join(stage.directory, 'out'), '--spill', spill]);
+  assert.deepEqual(await job.ended, { code: 1, signal: null }, job.stderr);
+  assert.equal(job.stderr.match(/the spill directory .* cannot be used: ENOTDIR/g)?.length, 1, job.stderr);
+});
 
 jobTest('when the driver is killed, the others end with an error that says so', async (stage) => {
   const job = stage.verbena(['run', '-n', '3', '--keep-going', ACTOR, 'driver-death', '{}'], {}, LIMIT_MS - 10_000);

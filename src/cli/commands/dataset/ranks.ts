@@ -21,7 +21,7 @@ export class RankProgram<T> {
   #wake: () => void = () => {};
 
   constructor(program: URL, { ranks, argument, signal, progress }: RanksOptions) {
-    const complaints: string[] = [];
+    const complaints: { readonly rank: number; readonly line: string }[] = [];
     const job = startJob({
       ...LOCAL_JOB,
       size: ranks,
@@ -32,23 +32,25 @@ export class RankProgram<T> {
       graceMs: 1000,
       stdin: this.#input,
       takeLine: (rank, stream, line) => {
-        if (stream === 'stderr') complaints.push(`[${rank}] ${line}`);
+        if (stream === 'stderr') complaints.push({ rank, line });
         else if (rank === 0 && !line.startsWith('{')) progress(line);
         else if (rank === 0) {
           this.#answers.push(JSON.parse(line) as T);
           this.#wake();
         }
       },
-      tell: (line) => complaints.push(line),
+      tell: () => {}, // the result says it
     });
     const stop = () => job.signal('SIGTERM', 143);
     signal.addEventListener('abort', stop, { once: true });
-    this.#ended = job.result.then(({ exitCode }) => {
+    this.#ended = job.result.then(({ exitCode, failure }) => {
       signal.removeEventListener('abort', stop);
       this.#isOver = true;
       this.#wake();
       signal.throwIfAborted();
-      if (exitCode !== 0) throw new Error(`the ranks ended with ${exitCode}:\n${complaints.slice(-40).join('\n')}`);
+      if (exitCode === 0) return;
+      const said = complaints.filter(({ rank }) => failure === undefined || rank === failure.rank).map(({ line }) => `  ${line}`);
+      throw new Error([failure?.reason ?? `the ranks ended with ${exitCode}`, ...said.slice(-40)].join('\n'));
     });
     this.#ended.catch(() => {}); // told to whoever waits for an answer or the end
   }
