@@ -9,7 +9,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { loadIbverbs } from '../../src/verbs/providers/ibverbs/addon.js';
 
@@ -36,11 +36,16 @@ function missing(): string | false {
 }
 
 describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }, () => {
-  const folder = mkdtempSync(join(tmpdir(), 'verbena-stub-'));
+  let folder: string;
+  let library: string;
+  let preload: string;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'verbena-stub-'));
+    library = join(folder, 'stub.so');
+    // Behind what is preloaded already: a sanitizer comes first.
+    preload = [process.env['LD_PRELOAD'], library].filter(Boolean).join(' ');
+  });
   after(() => rmSync(folder, { recursive: true }));
-  const library = join(folder, 'stub.so');
-  // Behind what is preloaded already: a sanitizer comes first.
-  const preload = [process.env['LD_PRELOAD'], library].filter(Boolean).join(' ');
   let runs = 0;
 
   function play(device: string, link: string): { report: Report; log: string } {
