@@ -113,10 +113,11 @@ export class Connections implements Connecting {
     return listener;
   }
 
-  /** Takes connections under a name, or by the worker's address. */
+  /** Takes connections under a name, or by the worker's address, which does not keep the process from ending. */
   async #serve(service: VerbsListener, port: Port, listener: Listener | undefined): Promise<void> {
+    const keepAlive = listener !== undefined;
     try {
-      for await (const request of service) void this.#accept(request, port, listener);
+      for (;;) void this.#accept(await service.accept({ keepAlive }), port, listener);
     } catch (error) {
       if (!this.#worker.closed && !(VerbsError.is(error) && error.code === 'VERBS_CLOSED')) throw error;
     }

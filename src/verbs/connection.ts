@@ -11,6 +11,7 @@
  * ```
  */
 
+import type { WaitOptions } from './completion-queue.js';
 import type { ConnectAttributes, QueuePair } from './queue-pair.js';
 
 /** Longest private data, bytes, in every message. */
@@ -48,13 +49,19 @@ export interface ConnectionRequest {
   reject(privateData?: Uint8Array): void;
 }
 
+/** How a listener waits. */
+export interface AcceptOptions extends WaitOptions {
+  /** Whether the process stays while this waits and nothing else goes on. Default true. */
+  keepAlive?: boolean;
+}
+
 /** Takes connection requests under a name. */
 export interface Listener extends AsyncIterable<ConnectionRequest> {
   readonly name: string;
   /** What anyone who can reach this device passes to `connect`: the name, on a network after address and port (`10.0.0.1:4791/name`). */
   readonly target: string;
   /** The next request. Throws VERBS_CLOSED, VERBS_TIMEOUT or the signal's reason. */
-  accept(options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<ConnectionRequest>;
+  accept(options?: AcceptOptions): Promise<ConnectionRequest>;
   /** Stops listening; requests not yet answered are rejected. */
   close(): void;
   [Symbol.dispose](): void;

@@ -4,8 +4,7 @@
  *     manager: a request came ── listener.offer ──> accept() ──> request.accept(qp) ── manager.accept ──> connection
  */
 
-import type { WaitOptions } from '../completion-queue.js';
-import type { Connection, ConnectionRequest, ConnectOptions, Listener } from '../connection.js';
+import type { AcceptOptions, Connection, ConnectionRequest, ConnectOptions, Listener } from '../connection.js';
 import { VerbsError } from '../errors.js';
 import type { QueuePair } from '../queue-pair.js';
 import { type Waiter, type WaitHost, waitOn } from './waiting.js';
@@ -115,7 +114,7 @@ export class ManagedListener<D> implements Listener {
     if (at >= 0) this.waiting.splice(at, 1);
   }
 
-  accept(options: WaitOptions = {}): Promise<ConnectionRequest> {
+  accept(options: AcceptOptions = {}): Promise<ConnectionRequest> {
     if (this.isClosed) return Promise.reject(new VerbsError('VERBS_CLOSED', `the listener '${this.name}' is closed`));
     const request = this.waiting.shift();
     if (request) return Promise.resolve(request);

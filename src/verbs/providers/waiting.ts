@@ -3,7 +3,7 @@
  * takes back the rest.
  */
 
-import type { WaitOptions } from '../completion-queue.js';
+import type { AcceptOptions } from '../connection.js';
 import { VerbsError } from '../errors.js';
 
 /** A wait in progress. */
@@ -21,11 +21,11 @@ export interface WaitHost {
   after?(ms: number, act: () => void): () => void;
 }
 
-type Options = { [K in keyof WaitOptions]?: WaitOptions[K] | undefined };
+type Options = { [K in keyof AcceptOptions]?: AcceptOptions[K] | undefined };
 
 /** Registers a waiter with `start`, which returns what takes it back. Throws VERBS_TIMEOUT (`what` did not happen), VERBS_CLOSED, the signal's reason. */
 export function waitOn<T>(host: WaitHost, options: Options, what: string, start: (waiter: Waiter<T>) => () => void): Promise<T> {
-  const { timeoutMs, signal } = options;
+  const { timeoutMs, signal, keepAlive = true } = options;
   return new Promise<T>((resolve, reject) => {
     if (signal?.aborted || host.isClosed) {
       reject(signal?.aborted ? signal.reason : new VerbsError('VERBS_CLOSED', 'the device is closed'));
@@ -39,14 +39,14 @@ export function waitOn<T>(host: WaitHost, options: Options, what: string, start:
       cancelTimer();
       signal?.removeEventListener('abort', abort);
       takeBack();
-      host.hold(false);
+      if (keepAlive) host.hold(false);
       act();
     };
     const abort = (): void => end(() => reject(signal?.reason));
     const late = (): void => end(() => reject(new VerbsError('VERBS_TIMEOUT', `${what} within ${timeoutMs} ms`)));
     const after = host.after?.bind(host) ?? realTimer;
     const cancelTimer = timeoutMs === undefined ? (): void => {} : after(timeoutMs, late);
-    host.hold(true);
+    if (keepAlive) host.hold(true);
     signal?.addEventListener('abort', abort, { once: true });
     try {
       takeBack = start({

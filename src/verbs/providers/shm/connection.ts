@@ -11,6 +11,7 @@
 
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import {
+  type AcceptOptions,
   type Connection,
   type ConnectionRequest,
   type ConnectOptions,
@@ -289,7 +290,7 @@ class NamedListener implements Listener {
     for (const take of [...this.#takers]) take();
   }
 
-  async accept(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<ConnectionRequest> {
+  async accept(options: AcceptOptions = {}): Promise<ConnectionRequest> {
     const deadline = options.timeoutMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + options.timeoutMs;
     for (;;) {
       options.signal?.throwIfAborted();
@@ -314,7 +315,7 @@ class NamedListener implements Listener {
           deadline === Number.POSITIVE_INFINITY ? undefined : setTimeout(wake, Math.max(1, deadline - performance.now()));
         options.signal?.addEventListener('abort', wake, { once: true });
         this.#takers.add(wake);
-        this.#server.ref();
+        if (options.keepAlive !== false) this.#server.ref();
       });
     }
   }
