@@ -26,7 +26,7 @@ export interface FitOptions {
   /** Passes over the data; at least 1. */
   readonly epochs: number;
   /** The rate of a step, or a function of the step's number. */
-  readonly learningRate: LearningRate;
+  readonly learningRate: number | LearningRate;
   /** Steps between two reports; at least 1. Default 20. */
   readonly reportEvery?: number;
   /** Stop after so many steps altogether. Default: when the epochs are done. */
@@ -262,7 +262,7 @@ class Fit {
     const result = await training.step({
       count: this.#share.length,
       globalCount,
-      learningRate: learningRate(training.stepsDone),
+      learningRate: typeof learningRate === 'number' ? learningRate : learningRate(training.stepsDone),
       samples: this.#share,
       ...(shards === undefined ? {} : { shardStarts: this.#shardStarts(globalCount, shards) }),
       inputs: (from, to) => {

@@ -145,6 +145,8 @@ export interface Device {
   nextEvent(options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<AsyncEvent>;
   /** Totals over all queue pairs, the closed ones included. */
   counters(): Counters;
+  /** Packets, repetitions, and what was dropped, by reason: of a device that makes packets itself (roce). */
+  transportCounters?(): Readonly<Record<string, number>>;
   /** Closes everything that came from this device. Idempotent. */
   close(): void;
   [Symbol.dispose](): void;

@@ -25,6 +25,10 @@ export function assertTakesReceives(type: QpType, state: QpState, isShared: bool
   }
   if (type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex: 0 });
   if (state === 'RESET') {
-    throw new VerbsError('VERBS_ILLEGAL', 'receives are posted from INIT on, not in RESET', { badIndex: 0 });
+    throw new VerbsError(
+      'VERBS_ILLEGAL',
+      'receives are posted from INIT on, not in RESET: post them after connect() or accept()',
+      { badIndex: 0 },
+    );
   }
 }

@@ -394,7 +394,7 @@ export class RoceDevice extends ProvidedDevice {
   }
 
   /** Everything that is counted: packets, repetitions, and what was dropped, by reason. */
-  transportCounters(): RoceCounters {
+  transportCounters(): Readonly<Record<keyof RoceCounters, number>> {
     if (!this.isClosed) this.lastCounters = this.added(this.call({ kind: 'counters' }) as RoceCounters);
     return this.lastCounters;
   }

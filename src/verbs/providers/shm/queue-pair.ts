@@ -423,7 +423,11 @@ export class ShmQueuePair extends QueuePair {
   checkRecv(badIndex: number): void {
     this.checkReceives(badIndex);
     if (this.state === 'RESET') {
-      throw new VerbsError('VERBS_ILLEGAL', 'receives can be posted from INIT on: the queue pair is in RESET', { badIndex });
+      throw new VerbsError(
+        'VERBS_ILLEGAL',
+        'receives are posted from INIT on, not in RESET: post them after connect() or accept()',
+        { badIndex },
+      );
     }
   }
 
