@@ -1,4 +1,4 @@
-/** docs/algorithms.md and its pictures are made from the algorithms themselves. VERBENA_UPDATE=1 writes them anew. */
+/** docs/algorithms.md and its pictures are made from the algorithms themselves. VERBENA_UPDATE_DOCS=1 writes them anew. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -62,13 +62,13 @@ function page(): string {
 }
 
 test('the page of the algorithms shows what the algorithms are', () => {
-  if (process.env['VERBENA_UPDATE'] === '1') writeFileSync(PAGE, page());
+  if (process.env['VERBENA_UPDATE_DOCS'] === '1') writeFileSync(PAGE, page());
   assert.equal(readFileSync(PAGE, 'utf8'), page());
 });
 
 test('its pictures are what verbena draw draws', () => {
   const drawn = pictures();
-  if (process.env['VERBENA_UPDATE'] === '1') {
+  if (process.env['VERBENA_UPDATE_DOCS'] === '1') {
     rmSync(PICTURES, { recursive: true, force: true });
     mkdirSync(PICTURES, { recursive: true });
     for (const [name, svg] of drawn) writeFileSync(join(PICTURES, name), svg);
