@@ -57,12 +57,13 @@ static napi_value dataset_run_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   napi_value promise, name;
   double *block = block_of(env, c.v[0]);
-  if (!block) return NULL;
+  napi_deferred deferred;
+  if (!block || napi_create_promise(env, &deferred, &promise) != napi_ok) return NULL;
   job *j = calloc(1, sizeof *j);
   if (!j) abort();
   j->call = block;
+  j->deferred = deferred;
   napi_create_reference(env, c.v[0], 1, &j->block);
-  napi_create_promise(env, &j->deferred, &promise);
   napi_create_string_utf8(env, "verbena.dataset", NAPI_AUTO_LENGTH, &name);
   napi_create_async_work(env, NULL, name, execute, complete, j, &j->work);
   napi_queue_async_work(env, j->work);

@@ -1,5 +1,6 @@
 /* Mapped memory, atomics, copies. */
 #include <string.h>
+#include <unistd.h>
 
 #include "addon.h"
 #include "memory.h"
@@ -85,13 +86,27 @@ static napi_value view_of(napi_env env, mapping *m, size_t offset, size_t length
   return out;
 }
 
-/* map(fd, offset, length, writable) -> [mapping, address], or errno */
+/* Lets go of map's own reference; views keep the memory mapped as long as they live. */
+static void unmap(void *data) {
+  mapping *m = data;
+  if (m->fd >= 0) close(m->fd);
+  mapping_release(m);
+}
+
+/* map(fd, offset, length, writable, whether stopping it closes fd) -> [mapping, address], or errno */
 static napi_value memory_map_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   mapping *m;
   int error = memory_map(int_at(&c, 0), (uint64_t)number_at(&c, 1), (size_t)number_at(&c, 2), int_at(&c, 3), &m);
   if (error) return number(env, error);
-  return pair(env, pointer(env, m), pointer(env, m->base));
+  napi_value out = pair(env, pointer(env, m), pointer(env, m->base));
+  if (!out) {
+    mapping_release(m);
+    return NULL;
+  }
+  if (int_at(&c, 4)) m->fd = int_at(&c, 0);
+  adopt_ground(env, m, unmap);
+  return out;
 }
 
 static napi_value memory_view_js(napi_env env, napi_callback_info info) {
@@ -108,13 +123,6 @@ static napi_value memory_view_at_js(napi_env env, napi_callback_info info) {
     return NULL;
   }
   return out;
-}
-
-/* Lets go of map's own reference; views keep the memory mapped as long as they live. */
-static napi_value memory_unmap_js(napi_env env, napi_callback_info info) {
-  call c = arguments(env, info);
-  mapping_release(pointer_at(&c, 0));
-  return NULL;
 }
 
 static napi_value address_of(napi_env env, napi_callback_info info) {
@@ -150,7 +158,6 @@ void memory_door(napi_env env, napi_value exports) {
       {"map", memory_map_js},
       {"view", memory_view_js},
       {"viewAt", memory_view_at_js},
-      {"unmap", memory_unmap_js},
       {"addressOf", address_of},
       {"isDetached", is_detached},
   };

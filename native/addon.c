@@ -9,12 +9,19 @@ struct resource {
   void (*stop)(void *);
 };
 
-void adopt(napi_env env, void *p, void (*stop)(void *)) {
+static void insert(resource **at, void *p, void (*stop)(void *)) {
   resource *r = malloc(sizeof *r);
   if (!r) abort();
-  state *s = state_of(env);
-  *r = (resource){s->resources, p, stop};
-  s->resources = r;
+  *r = (resource){*at, p, stop};
+  *at = r;
+}
+
+void adopt(napi_env env, void *p, void (*stop)(void *)) { insert(&state_of(env)->resources, p, stop); }
+
+void adopt_ground(napi_env env, void *p, void (*stop)(void *)) {
+  resource **end = &state_of(env)->resources;
+  while (*end) end = &(*end)->next;
+  insert(end, p, stop);
 }
 
 static void dismiss(napi_env env, void *p) {
@@ -46,7 +53,7 @@ static void stop_all(void *data) {
 
 static napi_value command_block(napi_env env, napi_callback_info info) {
   (void)info;
-  napi_value out;
+  napi_value out = NULL;
   state *s = state_of(env);
   napi_create_external_arraybuffer(env, s->command, sizeof s->command, NULL, NULL, &out);
   return out;

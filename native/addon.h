@@ -31,8 +31,10 @@ static inline state *state_of(napi_env env) {
   return data;
 }
 
-/* Has `stop` called on a pointer when JavaScript stops it or the environment ends. */
+/* Has `stop` called on a pointer when JavaScript stops it or the environment ends; the youngest first. */
 void adopt(napi_env env, void *p, void (*stop)(void *));
+/* The same for what the others stand on: it goes last. */
+void adopt_ground(napi_env env, void *p, void (*stop)(void *));
 
 #define HOT(name) static napi_value name(napi_env env, napi_callback_info info)
 #define COMMAND                              \

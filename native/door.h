@@ -58,19 +58,22 @@ static inline napi_value number(napi_env env, double value) {
 
 static inline napi_value pointer(napi_env env, const void *p) { return number(env, (double)(uintptr_t)p); }
 
+/*
+ * Two results; NULL in an environment that is being terminated: arrays cannot be filled there, yet JavaScript still runs up to its next call, and
+ * would bring holes back in the place of handles.
+ */
 static inline napi_value pair(napi_env env, napi_value first, napi_value second) {
   napi_value out;
   napi_create_array_with_length(env, 2, &out);
-  napi_set_element(env, out, 0, first);
-  napi_set_element(env, out, 1, second);
+  if (napi_set_element(env, out, 0, first) != napi_ok || napi_set_element(env, out, 1, second) != napi_ok) return NULL;
   return out;
 }
 
-/* A Uint8Array with these bytes. */
+/* A Uint8Array with these bytes; NULL in an environment that is being terminated. */
 static inline napi_value copy_of(napi_env env, const void *from, size_t length) {
-  napi_value buffer, out;
+  napi_value buffer, out = NULL;
   void *to;
-  napi_create_arraybuffer(env, length, &to, &buffer);
+  if (napi_create_arraybuffer(env, length, &to, &buffer) != napi_ok) return NULL;
   if (length > 0) memcpy(to, from, length);
   napi_create_typedarray(env, napi_uint8_array, length, buffer, 0, &out);
   return out;

@@ -46,6 +46,7 @@ int memory_map(int fd, uint64_t offset, size_t length, int writable, mapping **o
   }
   m->base = base;
   m->length = length;
+  m->fd = -1;
   m->references = 1;
   *out = m;
   return 0;

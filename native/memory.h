@@ -14,6 +14,7 @@
 typedef struct mapping {
   uint8_t *base;
   size_t length;
+  int fd;         /* the segment's, closed by who made the mapping; -1 when somebody else has it */
   int references; /* atomic */
 } mapping;
 

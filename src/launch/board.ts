@@ -54,12 +54,12 @@ export class Board {
     const length = (RANKS + size * RANK_WORDS) * 4;
     const fd = addon.create('verbena-board', 0);
     const reserved = fd < 0 ? -fd : addon.reserve(fd, 0, length);
-    const mapped = reserved === 0 ? addon.map(fd, 0, length, 1) : reserved;
+    const mapped = reserved === 0 ? addon.map(fd, 0, length, 1, 0) : reserved;
     if (fd >= 0) closeSync(fd);
     if (typeof mapped === 'number') throw new LaunchError('LAUNCH_INVALID', `no memory for the liveness board: errno ${mapped}`);
     this.address = mapped[1];
     const buffer = addon.view(mapped[0], 0, length);
-    addon.unmap(mapped[0]);
+    addon.stop(mapped[0]);
     this.words = new Int32Array(buffer);
     this.#bytes = Buffer.from(buffer);
     this.words.set([MAGIC, VERSION, size, rank]);

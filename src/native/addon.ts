@@ -63,13 +63,18 @@ export interface Addon {
   createIn(directory: string): number;
   reserve(fd: number, offset: number, length: number): number;
   release(fd: number, offset: number, length: number): number;
-  /** [mapping, address of its first byte], or an errno. */
-  map(fd: number, offset: number, length: number, writable: number): [mapping: Address, address: Address] | number;
+  /** [mapping, address of its first byte], or an errno. `stop` ends the mapping, and closes fd if told so here; views of it go on. */
+  map(
+    fd: number,
+    offset: number,
+    length: number,
+    writable: number,
+    closeFd: number,
+  ): [mapping: Address, address: Address] | number;
   /** An ArrayBuffer over a part of a mapping; the mapping lives as long as any view. */
   view(mapping: Address, offset: number, length: number): ArrayBuffer;
   /** An ArrayBuffer over memory of another thread of this process. The caller keeps the owner's buffer alive as long as this one is used. */
   viewAt(address: Address, length: number): ArrayBuffer;
-  unmap(mapping: Address): void;
   /** Of a buffer's first byte, or of the first one that a typed array shows; only by that way of a SharedArrayBuffer's. */
   addressOf(bytes: ArrayBuffer | ArrayBufferView): Address;
   isDetached(buffer: ArrayBuffer): boolean;

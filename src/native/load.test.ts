@@ -24,6 +24,25 @@ describe('loading the addon', () => {
     await Promise.all(workers.map((worker) => worker.terminate()));
   });
 
+  it('brings no holes back into C from a thread that is terminated between two calls', async () => {
+    const program = `import(${LOAD}).then(({ loadAddon }) => {
+      const addon = loadAddon();
+      const fd = addon.create('terminated', 0);
+      addon.reserve(fd, 0, 4096);
+      require('node:worker_threads').parentPort.postMessage('calls');
+      for (;;) {
+        const [mapping] = addon.map(fd, 0, 4096, 1, 0);
+        addon.view(mapping, 0, 4096);
+        addon.stop(mapping);
+      }
+    })`;
+    for (let i = 0; i < 10; i++) {
+      const worker = new Worker(program, { eval: true });
+      await once(worker, 'message');
+      await worker.terminate(); // a null pointer in C would end this process
+    }
+  });
+
   it('takes the addon that VERBENA_ADDON names, and does nothing before the first call', () => {
     const program = `
       const { loadAddon } = await import(${LOAD});

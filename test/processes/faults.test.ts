@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { faultRounds } from './fault-rounds.js';
 import { chooseSeed, processTest } from './harness.js';
+import { holdings } from './holdings.js';
 
 processTest('a killed peer process is noticed within a second, again and again', async (hand) => {
   const seed = chooseSeed();
@@ -19,9 +20,13 @@ processTest('a stopped peer process is noticed, traffic goes on when it continue
   assert.ok(rounds >= 3, `only ${rounds} rounds in the time given`);
 });
 
-processTest('a terminated worker thread is noticed within a second', async (hand) => {
+processTest('a terminated worker thread is noticed within a second, and leaves nothing behind in its process', async (hand) => {
   const seed = chooseSeed();
   hand.context.diagnostic(`VERBENA_SEED=${seed}`);
+  const before = await holdings();
   const { rounds } = await faultRounds(hand, seed, { rounds: 25, budgetMs: 8000, faults: ['terminate'] });
   assert.ok(rounds >= 5, `only ${rounds} rounds in the time given`);
+  const after = await holdings();
+  assert.ok(after.mappings <= before.mappings + 3, `mappings ${before.mappings} to ${after.mappings} in ${rounds} rounds`);
+  assert.ok(after.descriptors <= before.descriptors + 3, `descriptors ${before.descriptors} to ${after.descriptors}`);
 });

@@ -282,7 +282,7 @@ class PartitionSort {
     } finally {
       piece.release();
     }
-    const mapped = loadAddon().map(fd, 0, this.#bytes, 0);
+    const mapped = loadAddon().map(fd, 0, this.#bytes, 0, 0);
     if (typeof mapped === 'number') throw new DatasetError('DATASET_MEMORY', 'sorted pieces cannot be mapped');
     [this.#spill.mapping, this.#spill.address] = mapped;
   }
@@ -315,7 +315,7 @@ class PartitionSort {
 
   close(): void {
     if (!this.#spill) return;
-    if (this.#spill.mapping !== 0) loadAddon().unmap(this.#spill.mapping);
+    if (this.#spill.mapping !== 0) loadAddon().stop(this.#spill.mapping);
     closeSync(this.#spill.fd);
     this.#task.services.disk.budget.give(this.#bytes);
     this.#spill = undefined;

@@ -25,12 +25,12 @@ function readSchema(path: string): ArrowSchema {
   try {
     const fd = openSync(path, 'r');
     try {
-      const { map, view, unmap } = loadAddon();
+      const { map, view, stop } = loadAddon();
       const { size } = fstatSync(fd);
-      const mapped = size === 0 ? 0 : map(fd, 0, size, 0);
+      const mapped = size === 0 ? 0 : map(fd, 0, size, 0, 0);
       if (typeof mapped === 'number') throw new Error(size === 0 ? 'it is empty' : getSystemErrorName(-mapped));
       const bytes = new Uint8Array(view(mapped[0], 0, size));
-      unmap(mapped[0]); // when the view goes
+      stop(mapped[0]); // unmapped when the view goes
       const { schema } = RecordBatchReader.from(bytes).open();
       if (!schema) throw new Error('it has no schema');
       return schema;

@@ -1,5 +1,6 @@
 /** The memory that a device hands out: blocks of its arena and mapped files, as ArrayBuffers, and where each of them lies. */
 
+import { closeSync } from 'node:fs';
 import type { AllocOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { MemoryKind } from '../../memory-region.js';
@@ -59,7 +60,7 @@ export class Buffers {
   mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
     const { fd, offset, length, writable } = openRange(path, options);
     // Peers map the file from its start, so the segment does too.
-    const segment = new Segment(this.#device.door, fd, 0, offset + length, writable, true);
+    const segment = new Segment(this.#device.door, fd, 0, offset + length, writable, false);
     this.#files.push(segment);
     const segmentIndex = this.#device.control.addSegment(segment);
     const buffer = this.#device.door.addon.view(segment.mapping, offset, length);
@@ -73,6 +74,9 @@ export class Buffers {
   }
 
   close(): void {
-    for (const file of this.#files) file.close(this.#device.door);
+    for (const file of this.#files) {
+      file.close(this.#device.door);
+      closeSync(file.fd);
+    }
   }
 }

@@ -9,7 +9,7 @@ import { VerbsError } from '../../errors.js';
 import { systemError } from '../../system-error.js';
 
 export class Segment {
-  /** Descriptor, when this context owns the segment; else -1. */
+  /** What it was mapped from, as long as that is open. */
   readonly fd: number;
   readonly length: number;
   /** Where it is mapped here. */
@@ -21,10 +21,10 @@ export class Segment {
   readonly u8: Uint8Array;
   readonly writable: boolean;
 
-  constructor(door: Door, fd: number, offset: number, length: number, writable: boolean, keepFd: boolean) {
-    const mapped = door.addon.map(fd, offset, length, writable ? 1 : 0);
+  constructor(door: Door, fd: number, offset: number, length: number, writable: boolean, ownsFd: boolean) {
+    const mapped = door.addon.map(fd, offset, length, writable ? 1 : 0, ownsFd ? 1 : 0);
     if (typeof mapped === 'number') throw systemError(mapped, `cannot map ${length} bytes`, 'VERBS_NO_MEMORY');
-    this.fd = keepFd ? fd : -1;
+    this.fd = fd;
     this.length = length;
     this.mapping = mapped[0];
     this.address = mapped[1];
@@ -35,10 +35,9 @@ export class Segment {
     this.u8 = new Uint8Array(this.buffer);
   }
 
-  /** Lets go: the memory stays mapped as long as an ArrayBuffer over it lives. */
+  /** Lets go, as the end of the thread does: the memory stays mapped as long as an ArrayBuffer over it lives. */
   close(door: Door): void {
-    door.addon.unmap(this.mapping);
-    if (this.fd >= 0) closeSync(this.fd);
+    door.addon.stop(this.mapping);
   }
 }
 
