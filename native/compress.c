@@ -6,9 +6,12 @@
 #include "apply.h"
 #include "simd.h"
 
-/* A product that is rounded before it is added has the same bits on a CPU with fused multiply-add as on one without. */
+/*
+ * A product that is rounded before it is added has the same bits on a CPU with fused multiply-add as on one without. Nobody looks at floating-point exceptions: where the
+ * compiler may forget them, too, it computes both sides of a choice, and a loop with one becomes vectors.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=off")
+#pragma GCC optimize("fp-contract=off", "no-trapping-math")
 #else
 #pragma STDC FP_CONTRACT OFF
 #endif
