@@ -117,7 +117,7 @@ export const top = defineCommand({
       summary: 'time between two readings, seconds',
     },
     once: { type: 'flag', summary: 'show one reading and end' },
-    qps: { type: 'flag', summary: 'a row for each queue pair and completion queue too' },
+    qps: { type: 'flag', summary: 'a row for each queue pair and completion queue too; of roce, what the device counted' },
   },
   examples: [
     { line: 'verbena top', note: 'A table that renews itself every second.' },
