@@ -3,6 +3,7 @@
 import type { Algorithm } from '../algorithm.js';
 import { binomialGather } from './binomial.js';
 import { fanInGather } from './fan-in.js';
+import { hierarchicalGather } from './hierarchical.js';
 import { linearGather } from './linear.js';
 
-export const gatherAlgorithms: readonly Algorithm[] = [binomialGather, fanInGather, linearGather];
+export const gatherAlgorithms: readonly Algorithm[] = [binomialGather, fanInGather, hierarchicalGather, linearGather];

@@ -1,6 +1,7 @@
 /** The algorithms of reduce-scatter. Ties in selection go to the earlier in the list. */
 
 import type { Algorithm } from '../algorithm.js';
+import { hierarchicalReduceScatter } from './hierarchical.js';
 import { pairwiseReduceScatter } from './pairwise.js';
 import { recursiveHalving } from './recursive-halving.js';
 import { ringReduceScatter } from './ring.js';
@@ -11,4 +12,5 @@ export const reduceScatterAlgorithms: readonly Algorithm[] = [
   pairwiseReduceScatter,
   ringReduceScatter,
   sharedDirectReduceScatter,
+  hierarchicalReduceScatter,
 ];

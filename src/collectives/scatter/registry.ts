@@ -3,6 +3,7 @@
 import type { Algorithm } from '../algorithm.js';
 import { binomialScatter } from './binomial.js';
 import { fanOutScatter } from './fan-out.js';
+import { hierarchicalScatter } from './hierarchical.js';
 import { linearScatter } from './linear.js';
 
-export const scatterAlgorithms: readonly Algorithm[] = [binomialScatter, fanOutScatter, linearScatter];
+export const scatterAlgorithms: readonly Algorithm[] = [binomialScatter, fanOutScatter, hierarchicalScatter, linearScatter];
