@@ -73,7 +73,7 @@ export function binomialTree(size: number): Tree {
 }
 
 /** Each node shares the positions after it among `degree` children as evenly as possible, the first children getting the longer runs. */
-export function fanTree(size: number, degree: number): Tree {
+export function fanTree(size: number, degree = 4): Tree {
   if (!Number.isInteger(degree) || degree < 1) throw new RangeError(`degree must be an integer >= 1, got ${degree}`);
   interface Node {
     readonly parent: number;

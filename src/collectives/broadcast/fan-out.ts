@@ -11,18 +11,15 @@ import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { fanTree, rounds } from '../tree.js';
 import { broadcastSchedule } from '../tree-algorithms.js';
 
-/** Children per node. */
-const DEGREE = 4;
-
 export const fanOutBroadcast: Algorithm = {
   collective: 'broadcast',
   name: 'fan-out',
   description: 'a tree in which each node serves up to four; for hosts whose sends overlap',
   supports: always,
-  schedule: (shape) => broadcastSchedule('fan-out', fanTree(shape.size, DEGREE), shape),
+  schedule: (shape) => broadcastSchedule('fan-out', fanTree(shape.size), shape),
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    const steps = rounds(fanTree(p, DEGREE));
+    const steps = rounds(fanTree(p));
     return flatCost(shape, steps, n * steps, 0);
   },
 };

@@ -10,18 +10,15 @@ import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { fanTree, rounds } from '../tree.js';
 import { reduceSchedule } from '../tree-algorithms.js';
 
-/** Children per node. */
-const DEGREE = 4;
-
 export const fanInReduce: Algorithm = {
   collective: 'reduce',
   name: 'fan-in',
   description: 'a tree in which each node takes from up to four; few levels',
   supports: always,
-  schedule: (shape) => reduceSchedule('fan-in', fanTree(shape.size, DEGREE), shape),
+  schedule: (shape) => reduceSchedule('fan-in', fanTree(shape.size), shape),
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    const steps = rounds(fanTree(p, DEGREE));
+    const steps = rounds(fanTree(p));
     return flatCost(shape, steps, n * steps, n * steps);
   },
 };

@@ -10,18 +10,15 @@ import { type Algorithm, always, flatCost } from '../algorithm.js';
 import { fanTree, gatherPath } from '../tree.js';
 import { scatterSchedule } from '../tree-algorithms.js';
 
-/** Children per node. */
-const DEGREE = 4;
-
 export const fanOutScatter: Algorithm = {
   collective: 'scatter',
   name: 'fan-out',
   description: 'a tree of degree four with whole subtrees in one message',
   supports: always,
-  schedule: (shape) => scatterSchedule('fan-out', fanTree(shape.size, DEGREE), shape),
+  schedule: (shape) => scatterSchedule('fan-out', fanTree(shape.size), shape),
   cost(shape) {
     const { size: p, bytes: n } = shape;
-    const tree = fanTree(p, DEGREE);
+    const tree = fanTree(p);
     return { ...flatCost(shape, gatherPath(tree, 1, 0), gatherPath(tree, 0, n / p), 0), copied: n / p };
   },
 };

@@ -50,7 +50,7 @@ export abstract class ProvidedDevice implements Device, WaitHost {
   abstract progress(): void;
   /** Keeps the process alive while somebody waits; calls pair up. */
   abstract hold(on: boolean): void;
-  protected abstract get connections(): Connector;
+  protected abstract readonly connections: Connector;
 
   /** What peers put into their address vectors to reach this device. */
   get av(): AddressVector {

@@ -1,24 +1,15 @@
 /**
- * Registered memory of one device, for providers whose memory is reached through ArrayBuffers: a key finds its region by index.
+ * Registered memory of one device, for providers whose memory is reached through ArrayBuffers.
  *
- *     key:  [ index 24 bits | generation 8 bits ]          regions[index] = { parts, starts, address, length, access, domain }
- *
- * The generation changes when an index is reused, so a revoked key stays revoked for the next 255 registrations of its index. Local and
+ * The generation of a key changes when an index is reused, so a revoked key stays revoked for the next 255 registrations of its index. Local and
  * remote key of a region are the same number, as on most hardware. Each protection domain works through its own view.
- *
- * A region has one part, or several end to end (indexed and strided regions): part i holds the bytes from `starts[i]` on.
  */
 
+import { type KeyedRegion, KeyTable, partOf } from './key-table.js';
 import { AtomicOp, type AtomicResult, type TransportMemory } from './memory.js';
 
-interface Region {
-  readonly key: number;
-  readonly domain: number;
+interface Region extends KeyedRegion {
   readonly parts: readonly Uint8Array[];
-  readonly starts: readonly number[];
-  readonly address: number;
-  readonly length: number;
-  readonly access: number;
 }
 
 /** Copies below this size run as a loop, because a typed-array view costs more than the copy. */
@@ -29,8 +20,7 @@ function copy(from: Uint8Array, at: number, length: number, to: Uint8Array, toAt
   else to.set(from.subarray(at, at + length), toAt);
 }
 
-export class RegionTable {
-  private readonly regions: (Region | undefined)[] = [undefined];
+export class RegionTable extends KeyTable<Region> {
   private readonly free: number[] = [];
   private readonly generations: number[] = [0];
 
@@ -51,30 +41,15 @@ export class RegionTable {
     return key;
   }
 
-  /** Revokes a key. False when it was not valid. */
-  revoke(key: number): boolean {
-    const index = key >>> 8;
-    if (this.regions[index]?.key !== key) return false;
-    this.regions[index] = undefined;
-    this.free.unshift(index);
-    return true;
+  override revoke(key: number): boolean {
+    const isRevoked = super.revoke(key);
+    if (isRevoked) this.free.unshift(key >>> 8);
+    return isRevoked;
   }
 
   /** The memory as one protection domain sees it. */
   view(domain: number): DomainMemory {
     return new DomainMemory(this, domain);
-  }
-
-  belongs(key: number, domain: number): boolean {
-    const r = this.regions[key >>> 8];
-    return r !== undefined && r.key === key && r.domain === domain;
-  }
-
-  /** The region of a key when it belongs to the domain, grants `access` and holds the whole range. */
-  find(key: number, domain: number, address: number, length: number, access: number): Region | undefined {
-    const r = this.regions[key >>> 8];
-    if (r === undefined || r.key !== key || r.domain !== domain || (r.access & access) !== access) return undefined;
-    return address >= r.address && address + length <= r.address + r.length ? r : undefined;
   }
 }
 
@@ -157,18 +132,6 @@ export class DomainMemory implements TransportMemory {
     }
     return views;
   }
-}
-
-/** The part that holds byte `offset` of a region. */
-function partOf(r: Region, offset: number): number {
-  let low = 0;
-  let high = r.parts.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (r.starts[middle] <= offset) low = middle;
-    else high = middle - 1;
-  }
-  return low;
 }
 
 function walk(r: Region, offset: number, length: number, bytes: Uint8Array, at: number, isWrite: boolean): void {

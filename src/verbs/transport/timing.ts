@@ -7,12 +7,6 @@ import { RNR_TIMER_US } from '../qp-state.js';
 /** RNR delay in nanoseconds by its five-bit code. Code 0 is the longest, the rest grow. */
 export const RNR_DELAY_NS: readonly number[] = RNR_TIMER_US.map((us) => us * 1000);
 
-/** The smallest code whose delay is at least `delayNs`; the longest when none is. */
-export function rnrCode(delayNs: number): number {
-  for (let code = 1; code < 32; code++) if (RNR_DELAY_NS[code] >= delayNs) return code;
-  return 0;
-}
-
 /** The acknowledge timeout of a five-bit code: 4.096 us times 2 to the code, in nanoseconds; 0 means never. */
 export function ackTimeoutNs(code: number): number {
   return code === 0 ? 0 : 4096 * 2 ** code;
@@ -24,12 +18,6 @@ export function ackTimeoutNs(code: number): number {
  */
 export function patience(timeoutNs: number, retries: number): number {
   return timeoutNs * (retries === 0 ? 1 : retries === 1 ? 2 : 4);
-}
-
-/** The smallest code whose timeout is at least `timeoutNs`, at most 31. */
-export function ackTimeoutCode(timeoutNs: number): number {
-  for (let code = 1; code < 31; code++) if (ackTimeoutNs(code) >= timeoutNs) return code;
-  return 31;
 }
 
 /** `ackTimeoutNs` of every code. */

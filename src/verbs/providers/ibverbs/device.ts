@@ -6,7 +6,6 @@
  *     happened(...) <── epoll <── completion channel, async events, rdma-cm
  */
 
-import { basename } from 'node:path';
 import { type Door, openDoor } from '../../../native/door.js';
 import type { CompletionThread, CqInit } from '../../completion-queue.js';
 import type { AllocOptions, Capabilities, Counters, DeviceOptions, MapFileOptions } from '../../device.js';
@@ -15,6 +14,7 @@ import type { QpType } from '../../opcode.js';
 import type { AddressVector } from '../../qp-state.js';
 import { systemError } from '../../system-error.js';
 import { MappedMemory } from '../mapped-memory.js';
+import { nameOf } from '../opening.js';
 import { ProvidedDevice } from '../provided-device.js';
 import { HAPPENED_ASYNC, HAPPENED_COMPLETION, type Handle, type IbverbsAddon } from './addon.js';
 import { writeAddress } from './address-words.js';
@@ -57,10 +57,7 @@ export class IbverbsDevice extends ProvidedDevice {
 
   /** Opens the chosen port. Throws VERBS_INVALID for an option that means nothing here, VERBS_SYSTEM. */
   static open(addon: IbverbsAddon, choice: Choice, options: DeviceOptions): IbverbsDevice {
-    for (const name of Object.keys(options)) {
-      if (name !== 'name') throw new VerbsError('VERBS_INVALID', `the ibverbs provider has no option '${name}': it has name`);
-    }
-    return new IbverbsDevice(addon, choice, options.name ?? basename(process.argv[1] ?? 'node'));
+    return new IbverbsDevice(addon, choice, nameOf(options, 'ibverbs'));
   }
 
   private constructor(addon: IbverbsAddon, choice: Choice, name: string) {

@@ -3,6 +3,7 @@
  */
 
 import type { Provider } from '../../open-device.js';
+import { whyUnavailable } from '../opening.js';
 import { loadIbverbs } from './addon.js';
 import { IbverbsDevice } from './device.js';
 import { choose, listDevices } from './discovery.js';
@@ -11,15 +12,7 @@ export const ibverbsProvider: Provider = {
   name: 'ibverbs',
   summary: 'NICs through libibverbs: InfiniBand, RoCE, iWARP',
 
-  async unavailable() {
-    if (process.platform !== 'linux') return `it needs Linux, and this is ${process.platform}.`;
-    try {
-      choose(listDevices(loadIbverbs()), undefined);
-      return undefined;
-    } catch (error) {
-      return (error as Error).message;
-    }
-  },
+  unavailable: () => whyUnavailable(() => choose(listDevices(loadIbverbs()), undefined)),
 
   /** 'ibverbs' is the best port; 'ibverbs:mlx5_0', 'ibverbs:mlx5_0:2', 'ibverbs:mlx5_0:2?gid=3&pkey=0x8001'. */
   async open(device, options) {

@@ -2,53 +2,31 @@
  * Registered memory as the engine's thread sees it: addresses of this process, moved by native copies. The program's thread has the
  * same memory as ArrayBuffers, which cannot be handed to another thread, but their bytes have an address that both threads can use.
  *
- *     key ──> regions[key >>> 8] = { key, domain, access, address, length, parts: [ address, length ]... }
+ *     parts of a region:  [ address, length ]...
  *
  * Keys are made by the program's `RegionTable`; this table mirrors it. The engine is one thread, and deregistration is a command that it
  * answers, so when that answer is there nobody touches the memory any more.
  */
 
 import type { Addon } from '../../../native/addon.js';
+import { type KeyedRegion, KeyTable, partOf } from '../../transport/key-table.js';
 import { AtomicOp, type AtomicResult, type TransportMemory } from '../../transport/memory.js';
 
 /** A region as it is told to the engine. */
-export interface RegionRecord {
-  readonly key: number;
-  readonly domain: number;
-  /** Bits of access.ts. */
-  readonly access: number;
-  /** Address that requests use. */
-  readonly address: number;
-  readonly length: number;
+export interface RegionRecord extends Omit<KeyedRegion, 'starts'> {
   /** Where the bytes are: pairs of address and length, end to end. */
   readonly parts: readonly number[];
 }
 
-interface Region extends RegionRecord {
-  /** Offset in the region of each part. */
-  readonly starts: readonly number[];
-}
+type Region = RegionRecord & KeyedRegion;
 
 const REGION_NUMBERS = 6;
 const FIRST_REGIONS = 64;
 
-/** The part that holds byte `offset` of a region. */
-function partOf(r: Region, offset: number): number {
-  let low = 0;
-  let high = r.starts.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (r.starts[middle] <= offset) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
-
-export class AddressTable {
+export class AddressTable extends KeyTable<Region> {
   readonly addon: Addon;
   readonly command: Float64Array;
   readonly words: Uint32Array;
-  private readonly regions: (Region | undefined)[] = [];
   /** The regions that are in one piece, as native/rc-fast.h draws them. */
   private flat = new Float64Array(REGION_NUMBERS * FIRST_REGIONS);
   private readonly addresses = new WeakMap<ArrayBufferLike, number>();
@@ -60,6 +38,7 @@ export class AddressTable {
   onMove: (regions: Float64Array, count: number) => void = () => {};
 
   constructor(addon: Addon, block: ArrayBuffer) {
+    super();
     this.addon = addon;
     this.command = new Float64Array(block);
     this.words = new Uint32Array(block);
@@ -95,22 +74,10 @@ export class AddressTable {
     this.flat.fill(0);
   }
 
-  belongs(key: number, domain: number): boolean {
-    const r = this.regions[key >>> 8];
-    return r !== undefined && r.key === key && r.domain === domain;
-  }
-
-  revoke(key: number): boolean {
-    if (this.regions[key >>> 8]?.key !== key) return false;
-    this.regions[key >>> 8] = undefined;
+  override revoke(key: number): boolean {
+    if (!super.revoke(key)) return false;
     this.flat.fill(0, REGION_NUMBERS * (key >>> 8), REGION_NUMBERS * ((key >>> 8) + 1));
     return true;
-  }
-
-  find(key: number, domain: number, address: number, length: number, access: number): Region | undefined {
-    const r = this.regions[key >>> 8];
-    if (r === undefined || r.key !== key || r.domain !== domain || (r.access & access) !== access) return undefined;
-    return address >= r.address && address + length <= r.address + r.length ? r : undefined;
   }
 
   /** Address of the first byte of an array. The last buffer asked for is remembered: nearly always it is the batch of packets. */

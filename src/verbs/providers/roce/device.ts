@@ -11,7 +11,6 @@
  */
 
 import { constants } from 'node:os';
-import { basename } from 'node:path';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { type Door, openDoor } from '../../../native/door.js';
 import { addonPath } from '../../../native/load.js';
@@ -24,6 +23,7 @@ import { systemError } from '../../system-error.js';
 import { RegionTable } from '../../transport/region-table.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
 import { MappedMemory } from '../mapped-memory.js';
+import { nameOf } from '../opening.js';
 import { ProvidedDevice } from '../provided-device.js';
 import type { TableRegion } from '../table-region.js';
 import { type LocalAddress, ROCE_PORT } from './address.js';
@@ -105,10 +105,7 @@ export class RoceDevice extends ProvidedDevice {
 
   /** Opens a socket and starts the engine. Throws VERBS_INVALID, VERBS_BUSY when the port is taken, VERBS_SYSTEM. */
   static async open(local: LocalAddress, options: DeviceOptions): Promise<RoceDevice> {
-    for (const name of Object.keys(options)) {
-      if (name !== 'name') throw new VerbsError('VERBS_INVALID', `the roce provider has no option '${name}': it has name`);
-    }
-    const device = new RoceDevice(local, options.name ?? basename(process.argv[1] ?? 'node'));
+    const device = new RoceDevice(local, nameOf(options, 'roce'));
     try {
       await device.started();
     } catch (error) {

@@ -5,6 +5,7 @@
 
 import { openDoor } from '../../../native/door.js';
 import type { Provider } from '../../open-device.js';
+import { whyUnavailable } from '../opening.js';
 import { localAddress } from './address.js';
 import { RoceDevice } from './device.js';
 
@@ -12,15 +13,7 @@ export const roceProvider: Provider = {
   name: 'roce',
   summary: 'RoCEv2 over UDP in user space: other hosts, rdma_rxe, RoCE hardware',
 
-  async unavailable() {
-    if (process.platform !== 'linux') return `it needs Linux, and this is ${process.platform}.`;
-    try {
-      openDoor();
-      return undefined;
-    } catch (error) {
-      return (error as Error).message;
-    }
-  },
+  unavailable: () => whyUnavailable(openDoor),
 
   /** 'roce' is the loopback; 'roce:eth0', 'roce:10.0.0.1', 'roce:10.0.0.1:5000', 'roce:[fd00::1]:5000'. */
   async open(device, options) {

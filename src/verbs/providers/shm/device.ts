@@ -7,7 +7,6 @@
  * ```
  */
 
-import { basename } from 'node:path';
 import { type Door, openDoor } from '../../../native/door.js';
 import type { CompletionQueue, CompletionThread, CqInit, WaitOptions } from '../../completion-queue.js';
 import type { AllocOptions, AsyncEvent, Capabilities, Counters, DeviceOptions, MapFileOptions } from '../../device.js';
@@ -19,13 +18,14 @@ import type { QpAddress } from '../../queue-pair.js';
 import { statusMeaning, statusName } from '../../status.js';
 import { systemError } from '../../system-error.js';
 import { CauseLog } from '../cause-log.js';
-import { type Connector, ProvidedDevice } from '../provided-device.js';
+import { nameOf } from '../opening.js';
+import { ProvidedDevice } from '../provided-device.js';
 import { Arena, type Block } from './arena.js';
 import { Buffers, type Home } from './buffers.js';
 import { MTU } from './checked-request.js';
 import { ShmCompletionQueue } from './completion-queue.js';
 import { ShmCompletionThread } from './completion-thread.js';
-import { connectTo, listenOn } from './connection.js';
+import { ConnectionManager } from './connection-manager.js';
 import { Control, IndexPool } from './control.js';
 import {
   C_BYTES,
@@ -115,6 +115,7 @@ export class ShmDevice extends ProvidedDevice {
   readonly completionQueues = new Set<ShmCompletionQueue>();
   readonly srqs = new Set<ShmSharedReceiveQueue>();
   readonly causes = new CauseLog();
+  protected readonly connections = new ConnectionManager(this);
   /** Words of a completion entry for the transfer thread. */
   readonly entry = new Int32Array(16);
   readonly bellFd: number;
@@ -129,7 +130,6 @@ export class ShmDevice extends ProvidedDevice {
   readonly #buffers: Buffers;
   readonly #threads = new Set<ShmCompletionThread>();
   readonly #scratch: Block;
-  readonly #connections = new Set<{ close(): void }>();
   #pdNumber = 0;
   #holds = 0;
   #ticker: NodeJS.Timeout | undefined;
@@ -137,15 +137,11 @@ export class ShmDevice extends ProvidedDevice {
 
   constructor(options: DeviceOptions) {
     super();
-    for (const name of Object.keys(options)) {
-      if (!KNOWN_OPTIONS.includes(name))
-        throw new VerbsError('VERBS_INVALID', `shm has no option '${name}': it has ${KNOWN_OPTIONS.join(', ')}`);
-    }
+    this.name = nameOf(options, 'shm', KNOWN_OPTIONS);
     const threshold = options.transferThreshold ?? 2 << 20;
     if (!(threshold >= 4096))
       throw new VerbsError('VERBS_INVALID', `transferThreshold must be at least 4096 bytes: got ${String(threshold)}`);
     this.transferThreshold = threshold;
-    this.name = options.name ?? basename(process.argv[1] ?? 'node');
     this.door = openDoor();
     this.control = new Control(this.door, this.name);
     this.gid = this.control.gid;
@@ -432,19 +428,6 @@ export class ShmDevice extends ProvidedDevice {
 
   // ---- the rest ----
 
-  protected get connections(): Connector {
-    return {
-      listen: (name) => listenOn(this, name),
-      connect: (name, qp, options) => connectTo(this, name, qp, options),
-    };
-  }
-
-  /** A listener or connection that ends with the device. */
-  noteConnection(connection: { close(): void }, open: boolean): void {
-    if (open) this.#connections.add(connection);
-    else this.#connections.delete(connection);
-  }
-
   counters(): Counters {
     const sum = (counter: number) => {
       let total = this.f64[H_RETIRED_F64 + counter];
@@ -468,7 +451,7 @@ export class ShmDevice extends ProvidedDevice {
   close(): void {
     if (this.isClosed) return;
     clearInterval(this.#ticker);
-    for (const connection of [...this.#connections]) connection.close();
+    this.connections.close();
     this.#transfers.finish();
     for (const qp of [...this.queuePairs.values()]) qp.close();
     for (const cq of [...this.completionQueues]) cq.shut();

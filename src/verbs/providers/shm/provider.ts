@@ -5,21 +5,14 @@
 import { openDoor } from '../../../native/door.js';
 import { VerbsError } from '../../errors.js';
 import type { Provider } from '../../open-device.js';
+import { whyUnavailable } from '../opening.js';
 import { ShmDevice } from './device.js';
 
 export const shmProvider: Provider = {
   name: 'shm',
   summary: 'shared memory between the processes of one host; the initiator plays the NIC',
 
-  async unavailable() {
-    if (process.platform !== 'linux') return `it needs Linux, and this is ${process.platform}.`;
-    try {
-      openDoor();
-      return undefined;
-    } catch (error) {
-      return (error as Error).message;
-    }
-  },
+  unavailable: () => whyUnavailable(openDoor),
 
   async open(device, options) {
     if (device !== undefined)

@@ -390,6 +390,11 @@ export class ShmQueuePair extends QueuePair {
     this.failed(STATUS.REM_ABORT_ERR, this.device.explain(STATUS.WR_FLUSH_ERR, this, 0, WC_RECV, words));
   }
 
+  /** To the error state from outside: a connection ended. */
+  stop(): void {
+    if (!this.closed && this.state !== 'ERR' && this.state !== 'RESET') this.modify('ERR');
+  }
+
   /** The peer of this queue pair is gone. */
   peerLost(): void {
     if (this.closed || this.state === 'ERR' || this.type === 'UD' || this.type === 'DCI' || this.type === 'DCT') return;

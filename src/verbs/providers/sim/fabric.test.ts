@@ -5,7 +5,7 @@ import { WorkCompletions } from '../../work-completions.js';
 import { playAllToAll } from './all-to-all.js';
 import type { SimDevice } from './device.js';
 import { type FabricOptions, SimFabric } from './fabric.js';
-import { playIncast } from './incast.js';
+import { playIncast } from './incast.test.fixture.js';
 
 /** Two connected RC ends with a kilobyte each, on a virtual clock. */
 function pairOf(options: FabricOptions = {}) {
