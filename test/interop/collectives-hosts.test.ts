@@ -13,7 +13,7 @@ import { twoHosts } from './two-hosts.js';
 const ROLES = fileURLToPath(new URL('../collectives/scenarios/world.js', import.meta.url));
 /** Four ranks with an engine each, perhaps on two cores that others use as well. */
 const LIMIT_MS = 200_000;
-const { skip, addresses, inside } = twoHosts(8);
+const { skip, addresses, inside } = twoHosts();
 
 /** Two ranks on host 0 or 1. */
 function start(stage: Stage, host: number, words: readonly string[], engine: string): Running {

@@ -13,7 +13,7 @@ import { Stage, VERBENA } from '../launch/job.js';
 import { twoHosts } from './two-hosts.js';
 
 const ACTOR = fileURLToPath(new URL('../dataset/scenarios/actor.js', import.meta.url));
-const { skip, addresses, inside } = twoHosts(9);
+const { skip, addresses, inside } = twoHosts();
 
 for (const [i, shuffle] of ['sort-tcp', 'rdma'].entries()) {
   test(`columns, joins and sorts give the same between two hosts (${shuffle})`, { skip, timeout: 120_000 }, async () => {

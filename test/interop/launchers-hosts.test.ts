@@ -9,7 +9,7 @@ import { ACTOR, type Running, Stage, VERBENA } from '../launch/job.js';
 import { signalInside, twoHosts } from './two-hosts.js';
 
 const SECRET = '0123456789abcdef0123456789abcdef';
-const { skip, addresses, inside, cable } = twoHosts(7);
+const { skip, addresses, inside, cable } = twoHosts();
 
 /** Rank `rank` of `size`, on host 0 or 1. */
 function start(
@@ -91,7 +91,7 @@ describe('ranks on two hosts', () => {
       [...new Set(paths.map(({ address }) => address))].filter((address) => address.startsWith('10.')).sort(),
       addresses,
     );
-    assert.ok(paths.every((path) => path.interface === 'cable'));
+    assert.ok(paths.every((path) => path.interface === 'veth0'));
     const bad = [0, 1].map((rank) => start(stage, rank, rank, 2, ['connectivity', '127.0.0.1']));
     for (const rank of bad) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
     const [wrong] = bad[0].heard<{ separated: unknown[]; error: string }>('paths');

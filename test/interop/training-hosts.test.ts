@@ -8,7 +8,7 @@ import { survive } from '../train/survival.js';
 import { twoHosts } from './two-hosts.js';
 
 const SEED = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1_000_000);
-const hosts = twoHosts(12);
+const hosts = twoHosts();
 const inside = (rank: number) => ['ip', ...hosts.inside(rank % 2)];
 
 test(`a rank on another host is killed, and a newcomer there takes its place with the state of the others, seed ${SEED}`, {

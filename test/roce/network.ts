@@ -52,7 +52,7 @@ export class VethNetwork {
 
   /** A cable that was plugged in a moment ago does not carry yet. Returns why it never does, or undefined. */
   private awaitCarrier(): string | undefined {
-    for (let look = 0; look < 100; look++) {
+    for (let look = 0; look < 200; look++) {
       const carries = (name: string) =>
         spawnSync('ip', ['-n', name, '-o', 'link', 'show', 'veth0'], { encoding: 'utf8' }).stdout.includes('state UP');
       if (this.names.every(carries)) return undefined;
@@ -73,6 +73,11 @@ export class VethNetwork {
       if (fault !== undefined) return fault;
     }
     return undefined;
+  }
+
+  /** Plugs the cable of the first end in or out. */
+  cable(state: 'up' | 'down'): void {
+    run('ip', '-n', this.names[0], 'link', 'set', 'veth0', state);
   }
 
   remove(): void {
