@@ -23,6 +23,14 @@ export function checkAllocation(byteLength: number): void {
   }
 }
 
+/** Throws VERBS_BUSY while one of the regions lies in it. */
+export function assertUnregistered(memory: ArrayBuffer, regions: Iterable<MemoryRegion>): void {
+  for (const region of regions) {
+    if (region.bytes.buffer !== memory || region.kind === 'umr') continue;
+    throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister it first');
+  }
+}
+
 /** Opens a file for mapping; the caller closes it. Throws VERBS_SYSTEM with the path, VERBS_INVALID for a range that is not in it. */
 export function openRange(
   path: string,
@@ -59,14 +67,16 @@ interface Registrable {
 export class MappedMemory {
   private readonly door: Door;
   private readonly label: string;
+  private readonly regions: () => Iterable<MemoryRegion>;
   private readonly kinds = new Map<ArrayBuffer, MemoryKind>();
   private readonly readOnly = new WeakSet<ArrayBuffer>();
   private readonly addresses = new WeakMap<ArrayBuffer, number>();
 
-  /** `label` names the segments in /proc. */
-  constructor(door: Door, label: string) {
+  /** @param label names the segments in /proc @param regions that are registered now; default: none ever */
+  constructor(door: Door, label: string, regions: () => Iterable<MemoryRegion> = () => []) {
     this.door = door;
     this.label = label;
+    this.regions = regions;
   }
 
   alloc(byteLength: number, options: AllocOptions): ArrayBuffer {
@@ -80,13 +90,9 @@ export class MappedMemory {
   }
 
   /** Lets go of memory of `alloc`. Throws VERBS_BUSY while one of the regions lies in it. */
-  free(memory: ArrayBuffer, regions: Iterable<MemoryRegion>): void {
+  free(memory: ArrayBuffer): void {
     if (!this.kinds.has(memory)) return;
-    for (const region of regions) {
-      if (region.bytes.buffer === memory && region.kind !== 'umr') {
-        throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister it first');
-      }
-    }
+    assertUnregistered(memory, this.regions());
     this.kinds.delete(memory);
   }
 

@@ -1,4 +1,4 @@
-/** In which states a queue pair takes requests, and of which type it must be: the same on every provider that has queues of its own. */
+/** In which states a queue pair takes requests, and of which type it must be: the same on every provider. */
 
 import { VerbsError } from '../errors.js';
 import type { QpType } from '../opcode.js';
@@ -16,19 +16,14 @@ export function assertTakesSends(type: QpType, state: QpState, index: number): v
   }
 }
 
-/** @throws VERBS_ILLEGAL where receives cannot be posted @param isShared it receives through a shared receive queue */
-export function assertTakesReceives(type: QpType, state: QpState, isShared: boolean): void {
+/** @throws VERBS_ILLEGAL where receives cannot be posted @param isShared it receives through a shared receive queue @param badIndex in its chain */
+export function assertTakesReceives(type: QpType, state: QpState, isShared: boolean, badIndex = 0): void {
   if (isShared) {
-    throw new VerbsError('VERBS_ILLEGAL', 'the queue pair receives through its shared receive queue: post there', {
-      badIndex: 0,
-    });
+    throw new VerbsError('VERBS_ILLEGAL', 'the queue pair receives through its shared receive queue: post there', { badIndex });
   }
-  if (type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex: 0 });
+  if (type === 'DCI') throw new VerbsError('VERBS_ILLEGAL', 'a DC initiator only sends: use a DC target', { badIndex });
   if (state === 'RESET') {
-    throw new VerbsError(
-      'VERBS_ILLEGAL',
-      'receives are posted from INIT on, not in RESET: post them after connect() or accept()',
-      { badIndex: 0 },
-    );
+    const words = 'receives are posted from INIT on, not in RESET: post them after connect() or accept()';
+    throw new VerbsError('VERBS_ILLEGAL', words, { badIndex });
   }
 }

@@ -23,6 +23,13 @@ export interface Connector {
   connect(name: string, qp: QueuePair, options: ConnectOptions): Promise<Connection>;
 }
 
+/** The memory that a device hands out. */
+interface DeviceMemory {
+  alloc(byteLength: number, options: AllocOptions): ArrayBuffer;
+  free(memory: ArrayBuffer): void;
+  mapFile(path: string, options: MapFileOptions): ArrayBuffer;
+}
+
 const openUntilExit = new Set<Device>();
 
 function closeAll(): void {
@@ -34,15 +41,13 @@ export abstract class ProvidedDevice implements Device, WaitHost {
   abstract readonly name: string;
   abstract readonly gid: string;
   abstract readonly capabilities: Capabilities;
+  abstract readonly memory: DeviceMemory;
   isClosed = false;
   protected readonly events = new EventQueue();
 
   abstract allocPd(): ProtectionDomain;
   abstract createCq(init?: CqInit): CompletionQueue;
   abstract createCompletionThread(options?: { cpu?: number; numaNode?: number }): CompletionThread;
-  abstract alloc(byteLength: number, options?: AllocOptions): ArrayBuffer;
-  abstract free(memory: ArrayBuffer): void;
-  abstract mapFile(path: string, options?: MapFileOptions): ArrayBuffer;
   abstract directAccess(peer: QpAddress, remote: RemoteRegion): Uint8Array;
   abstract counters(): Counters;
   abstract close(): void;
@@ -68,6 +73,20 @@ export abstract class ProvidedDevice implements Device, WaitHost {
     if (on) openUntilExit.add(this);
     else openUntilExit.delete(this);
     if (!on && openUntilExit.size === 0) process.off('exit', closeAll);
+  }
+
+  alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
+    this.assertOpen();
+    return this.memory.alloc(byteLength, options);
+  }
+
+  free(memory: ArrayBuffer): void {
+    if (!this.isClosed) this.memory.free(memory); // else it went with the device
+  }
+
+  mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
+    this.assertOpen();
+    return this.memory.mapFile(path, options);
   }
 
   createCompletionChannel(): CompletionChannel {

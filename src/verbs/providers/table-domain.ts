@@ -14,8 +14,6 @@ export interface TableDevice {
   readonly regions: RegionTable;
   /** Throws VERBS_CLOSED. */
   assertOpen(): void;
-  /** An address for a region that is made of others. */
-  newAddress(length: number): number;
   adoptRegion(region: TableRegion): void;
   releaseRegion(region: TableRegion): void;
 }
@@ -49,7 +47,7 @@ export abstract class TableDomain extends ProvidedDomain {
     const bases = parts.map((part) => this.baseOf(part, bits));
     const views = parts.flatMap((part) => this.viewsOf(part));
     const length = views.reduce((sum, view) => sum + view.length, 0);
-    return this.compose(bits, views, this.device.newAddress(length), bases);
+    return this.compose(bits, views, this.device.regions.newAddress(length), bases);
   }
 
   registerStrided(layout: StridedLayout, access: Access = {}): MemoryRegion {
@@ -73,7 +71,7 @@ export abstract class TableDomain extends ProvidedDomain {
     const base = this.baseOf(region.slice(), bits);
     const blocks = Array.from({ length: count }, (_, i) => region.slice(offset + i * stride, blockLength));
     const views = blocks.flatMap((block) => this.viewsOf(block));
-    return this.compose(bits, views, this.device.newAddress(count * blockLength), [base]);
+    return this.compose(bits, views, this.device.regions.newAddress(count * blockLength), [base]);
   }
 
   private baseOf(part: Sge, bits: number): TableRegion {

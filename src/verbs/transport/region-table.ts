@@ -12,6 +12,7 @@ interface Region extends KeyedRegion {
   readonly parts: readonly Uint8Array[];
 }
 
+const PAGE = 4096;
 /** Copies below this size run as a loop, because a typed-array view costs more than the copy. */
 const LOOP_BYTES = 96;
 
@@ -23,6 +24,20 @@ function copy(from: Uint8Array, at: number, length: number, to: Uint8Array, toAt
 export class RegionTable extends KeyTable<Region> {
   private readonly free: number[] = [];
   private readonly generations: number[] = [0];
+  private nextAddress: number;
+
+  /** @param firstAddress where memory begins that has no address of its own. Default 0. */
+  constructor(firstAddress = 0) {
+    super();
+    this.nextAddress = firstAddress;
+  }
+
+  /** An address for memory that has none: made of other regions, or simulated. */
+  newAddress(length: number): number {
+    const address = this.nextAddress;
+    this.nextAddress += Math.ceil((length + 1) / PAGE) * PAGE + PAGE;
+    return address;
+  }
 
   /** Registers bytes, or parts end to end, under `address` for a protection domain and returns the key. */
   register(domain: number, bytes: Uint8Array | readonly Uint8Array[], address: number, access: number): number {

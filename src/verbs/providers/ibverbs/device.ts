@@ -8,7 +8,7 @@
 
 import { type Door, openDoor } from '../../../native/door.js';
 import type { CompletionThread, CqInit } from '../../completion-queue.js';
-import type { AllocOptions, Capabilities, Counters, DeviceOptions, MapFileOptions } from '../../device.js';
+import type { Capabilities, Counters, DeviceOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { QpType } from '../../opcode.js';
 import type { AddressVector } from '../../qp-state.js';
@@ -68,7 +68,7 @@ export class IbverbsDevice extends ProvidedDevice {
     this.name = name;
     this.gid = gidWords(gid);
     this.door = openDoor();
-    this.memory = new MappedMemory(this.door, 'verbena-ibverbs');
+    this.memory = new MappedMemory(this.door, 'verbena-ibverbs', () => this.regions);
     const opened = addon.open(device.name, port.number, this.block.buffer, (...what) => this.happened(...what));
     if (typeof opened === 'number') throw systemError(opened, `cannot open ${device.name}`);
     this.handle = opened.handle;
@@ -199,20 +199,6 @@ export class IbverbsDevice extends ProvidedDevice {
   }
 
   // ---- memory ----
-
-  alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
-    this.assertOpen();
-    return this.memory.alloc(byteLength, options);
-  }
-
-  free(memory: ArrayBuffer): void {
-    this.memory.free(memory, this.regions);
-  }
-
-  mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
-    this.assertOpen();
-    return this.memory.mapFile(path, options);
-  }
 
   directAccess(): Uint8Array {
     throw new VerbsError('VERBS_UNSUPPORTED', 'the memory of a peer is behind the NIC: use RDMA_READ and RDMA_WRITE');

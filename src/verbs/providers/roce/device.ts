@@ -15,7 +15,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import { type Door, openDoor } from '../../../native/door.js';
 import { addonPath } from '../../../native/load.js';
 import type { CompletionThread, CqInit } from '../../completion-queue.js';
-import type { AllocOptions, AsyncEventType, Capabilities, Counters, DeviceOptions, MapFileOptions } from '../../device.js';
+import type { AsyncEventType, Capabilities, Counters, DeviceOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import { gidText, parseIp } from '../../ip-address.js';
 import type { AddressVector } from '../../qp-state.js';
@@ -47,7 +47,6 @@ const SPIN_US = 20;
 const ANSWER_MS = 20_000;
 const MIN_WINDOW = 16;
 const MAX_WINDOW = 256;
-const PAGE = 4096;
 /** Queue pair numbers below are for management; the ones from 0x800000 on are the engine's. */
 const FIRST_NUMBER = 16;
 const LAST_NUMBER = 0x7fffff;
@@ -75,7 +74,7 @@ export class RoceDevice extends ProvidedDevice {
   /** UDP port. Only 4791 reaches kernels and hardware. */
   readonly port: number;
   readonly capabilities: Capabilities;
-  readonly regions = new RegionTable();
+  readonly regions = new RegionTable(FIRST_ADDRESS);
   readonly memory: MappedMemory;
   readonly door: Door;
   /** Whether this thread runs the data path itself. */
@@ -99,7 +98,6 @@ export class RoceDevice extends ProvidedDevice {
   private lastCounters = new RoceCounters();
   private slots = 0;
   private nextNumber = FIRST_NUMBER;
-  private nextAddress = FIRST_ADDRESS;
   private nextId = 0;
   private holds = 0;
 
@@ -119,7 +117,7 @@ export class RoceDevice extends ProvidedDevice {
     super();
     this.name = name;
     this.door = openDoor();
-    this.memory = new MappedMemory(this.door, 'verbena-roce');
+    this.memory = new MappedMemory(this.door, 'verbena-roce', () => this.registered.values());
     const { addon } = this.door;
     this.datagram = openSocket(this.door, local);
     this.port = addon.datagramPort(this.datagram);
@@ -345,29 +343,8 @@ export class RoceDevice extends ProvidedDevice {
 
   // ---- memory ----
 
-  alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
-    this.assertOpen();
-    return this.memory.alloc(byteLength, options);
-  }
-
-  free(memory: ArrayBuffer): void {
-    this.memory.free(memory, this.registered.values());
-  }
-
-  mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
-    this.assertOpen();
-    return this.memory.mapFile(path, options);
-  }
-
   directAccess(): Uint8Array {
     throw new VerbsError('VERBS_UNSUPPORTED', 'the memory of a RoCE peer is on another host: use RDMA_READ and RDMA_WRITE');
-  }
-
-  /** An address for a region that is made of others. */
-  newAddress(length: number): number {
-    const address = this.nextAddress;
-    this.nextAddress += Math.ceil((length + 1) / PAGE) * PAGE + PAGE;
-    return address;
   }
 
   adoptRegion(region: TableRegion): void {

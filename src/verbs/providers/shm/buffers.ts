@@ -4,7 +4,7 @@ import { closeSync } from 'node:fs';
 import type { AllocOptions, MapFileOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { MemoryKind } from '../../memory-region.js';
-import { checkAllocation, openRange } from '../mapped-memory.js';
+import { assertUnregistered, checkAllocation, openRange } from '../mapped-memory.js';
 import type { Block } from './arena.js';
 import type { ShmDevice } from './device.js';
 import { Segment } from './segment.js';
@@ -30,7 +30,7 @@ export class Buffers {
     });
   }
 
-  alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
+  alloc(byteLength: number, options: AllocOptions): ArrayBuffer {
     checkAllocation(byteLength);
     const block = this.#device.arena.take(byteLength, options);
     const buffer = this.#device.door.addon.view(block.segment.mapping, block.offset, byteLength);
@@ -48,16 +48,13 @@ export class Buffers {
   free(memory: ArrayBuffer): void {
     const home = this.#homes.get(memory);
     if (!home?.block) throw new VerbsError('VERBS_INVALID', 'this is not memory of device.alloc, or it was freed already');
-    for (const region of this.#device.regions.values()) {
-      if (region.bytes.buffer === memory)
-        throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister the region first');
-    }
+    assertUnregistered(memory, this.#device.regions.values());
     this.#homes.delete(memory);
     this.#collected.unregister(memory);
     this.#device.arena.give(home.block);
   }
 
-  mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
+  mapFile(path: string, options: MapFileOptions): ArrayBuffer {
     const { fd, offset, length, writable } = openRange(path, options);
     // Peers map the file from its start, so the segment does too.
     const segment = new Segment(this.#device.door, fd, 0, offset + length, writable, false);

@@ -9,7 +9,7 @@
 
 import { type Door, openDoor } from '../../../native/door.js';
 import type { CompletionQueue, CompletionThread, CqInit, WaitOptions } from '../../completion-queue.js';
-import type { AllocOptions, AsyncEvent, Capabilities, Counters, DeviceOptions, MapFileOptions } from '../../device.js';
+import type { AsyncEvent, Capabilities, Counters, DeviceOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { RemoteRegion } from '../../memory-region.js';
 import { COMPLETION_OPCODES } from '../../opcode.js';
@@ -21,7 +21,7 @@ import { CauseLog } from '../cause-log.js';
 import { nameOf } from '../opening.js';
 import { ProvidedDevice } from '../provided-device.js';
 import { Arena, type Block } from './arena.js';
-import { Buffers, type Home } from './buffers.js';
+import { Buffers } from './buffers.js';
 import { MTU } from './checked-request.js';
 import { ShmCompletionQueue } from './completion-queue.js';
 import { ShmCompletionThread } from './completion-thread.js';
@@ -103,6 +103,7 @@ export class ShmDevice extends ProvidedDevice {
   readonly i32: Int32Array;
   readonly f64: Float64Array;
   readonly arena: Arena;
+  readonly memory: Buffers;
   readonly mover: Mover;
   readonly multicast: Multicast;
   readonly peers: Peers;
@@ -127,7 +128,6 @@ export class ShmDevice extends ProvidedDevice {
   readonly #unsettled = new Set<ShmQueuePair>();
   readonly #limbo: Limbo[] = [];
   readonly #transfers: Transfers;
-  readonly #buffers: Buffers;
   readonly #threads = new Set<ShmCompletionThread>();
   readonly #scratch: Block;
   #pdNumber = 0;
@@ -157,7 +157,7 @@ export class ShmDevice extends ProvidedDevice {
     this.multicast = new Multicast(this);
     this.#transfers = new Transfers(this);
     this.peers = new Peers(this);
-    this.#buffers = new Buffers(this);
+    this.memory = new Buffers(this);
     this.#scratch = this.arena.take(SCRATCH_BYTES);
   }
 
@@ -230,25 +230,6 @@ export class ShmDevice extends ProvidedDevice {
   }
 
   // ---- memory ----
-
-  alloc(byteLength: number, options: AllocOptions = {}): ArrayBuffer {
-    this.assertOpen();
-    return this.#buffers.alloc(byteLength, options);
-  }
-
-  free(memory: ArrayBuffer): void {
-    if (!this.isClosed) this.#buffers.free(memory); // else it went with the device
-  }
-
-  mapFile(path: string, options: MapFileOptions = {}): ArrayBuffer {
-    this.assertOpen();
-    return this.#buffers.mapFile(path, options);
-  }
-
-  /** Where a buffer lies in this device's segments, or undefined for memory of the process. */
-  locate(buffer: ArrayBuffer): Home | undefined {
-    return this.#buffers.locate(buffer);
-  }
 
   /** Address of a block that holds these bytes until the next call. */
   scratch(bytes: Uint8Array): number {
@@ -462,7 +443,7 @@ export class ShmDevice extends ProvidedDevice {
     this.peers.stop();
     this.door.addon.bellClose(this.#bell);
     this.peers.close();
-    this.#buffers.close();
+    this.memory.close();
     this.arena.close();
     this.control.close(this.door);
   }

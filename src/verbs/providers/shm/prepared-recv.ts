@@ -17,7 +17,7 @@ export class ShmPreparedRecv implements PreparedRecv {
     if (!(region instanceof ShmMemoryRegion) || !(region.access & ACCESS_LOCAL_WRITE)) {
       throw new VerbsError('VERBS_INVALID', 'receives need a region of this device that allows local write');
     }
-    qp?.checkReceives(0);
+    qp?.checkRecv(0, 'INIT');
     this.#qp = qp;
     this.#ring = ring;
     this.#region = region;

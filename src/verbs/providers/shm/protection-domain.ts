@@ -41,7 +41,7 @@ export class ShmProtectionDomain extends ProvidedDomain {
     const bits = accessBits(access);
     const bytes = bytesOf(memory);
     const buffer = bytes.buffer as ArrayBuffer;
-    const home = this.device.locate(buffer);
+    const home = this.device.memory.locate(buffer);
     if (home) {
       if (!home.segment.writable && bits & ~(4 | 64)) {
         throw new VerbsError(

@@ -26,6 +26,7 @@ import {
   type SendWorkRequest,
   sendFault,
 } from '../../work-request.js';
+import { assertTakesReceives, assertTakesSends } from '../posting.js';
 import { checkedRequest } from './checked-request.js';
 import type { ShmCompletionQueue } from './completion-queue.js';
 import type { ShmDevice } from './device.js';
@@ -117,7 +118,7 @@ export class ShmQueuePair extends QueuePair {
   }
 
   protected transition(from: QpState, to: QpState, attributes: QpAttributes): void {
-    if (this.closed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed');
+    this.#assertOpen(0);
     this.fast = 0;
     if (to === 'RTR' && attributes.av && attributes.destQpNum !== undefined) {
       const peer = this.device.peers.of(attributes.av.gid);
@@ -181,18 +182,12 @@ export class ShmQueuePair extends QueuePair {
 
   /** Throws when sends cannot be posted in this state. */
   checkSend(badIndex: number): void {
+    this.#assertOpen(badIndex);
+    assertTakesSends(this.type, this.state, badIndex);
+  }
+
+  #assertOpen(badIndex: number): void {
     if (this.closed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex });
-    const state = this.state;
-    if (this.type === 'DCT') throw new VerbsError('VERBS_ILLEGAL', 'a DCT only receives: post sends on a DCI', { badIndex });
-    if (state === 'RESET' || state === 'INIT' || state === 'RTR') {
-      throw new VerbsError(
-        'VERBS_ILLEGAL',
-        `sends can be posted in RTS, SQD, SQE and ERR: the queue pair is in ${state}; connect it first`,
-        {
-          badIndex,
-        },
-      );
-    }
   }
 
   /** Throws VERBS_QUEUE_FULL when maxSendWr requests are outstanding. */
@@ -424,24 +419,10 @@ export class ShmQueuePair extends QueuePair {
     }
   }
 
-  /** Throws when receives cannot be posted now. */
-  checkRecv(badIndex: number): void {
-    this.checkReceives(badIndex);
-    if (this.state === 'RESET') {
-      throw new VerbsError(
-        'VERBS_ILLEGAL',
-        'receives are posted from INIT on, not in RESET: post them after connect() or accept()',
-        { badIndex },
-      );
-    }
-  }
-
-  /** Throws when this queue pair never takes receives. */
-  checkReceives(badIndex: number): void {
-    if (this.closed) throw new VerbsError('VERBS_CLOSED', 'the queue pair is closed', { badIndex });
-    if (this.srq) throw new VerbsError('VERBS_ILLEGAL', 'this queue pair receives through its srq: post there', { badIndex });
-    if (this.type === 'DCI')
-      throw new VerbsError('VERBS_ILLEGAL', 'a DCI only sends: receives are posted on the srq of a DCT', { badIndex });
+  /** Throws when receives cannot be posted in a state. */
+  checkRecv(badIndex: number, state = this.state): void {
+    this.#assertOpen(badIndex);
+    assertTakesReceives(this.type, state, this.srq !== undefined, badIndex);
   }
 
   prepare(spec: PrepareSpec): PreparedSend {

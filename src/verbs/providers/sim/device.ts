@@ -3,7 +3,7 @@
  */
 
 import type { CompletionChannel, CompletionThread, CqInit } from '../../completion-queue.js';
-import type { AllocOptions, Capabilities, Counters } from '../../device.js';
+import type { Capabilities, Counters } from '../../device.js';
 import { VerbsError } from '../../errors.js';
 import type { RemoteRegion } from '../../memory-region.js';
 import type { QpAddress } from '../../queue-pair.js';
@@ -13,7 +13,6 @@ import { RegionTable } from '../../transport/region-table.js';
 import { writeRouteHeader } from '../../transport/route-header.js';
 import { MAX_MESSAGE_BYTES } from '../../transport/segmentation.js';
 import { MULTICAST_QP } from '../../transport/ud-endpoint.js';
-import { checkAllocation } from '../mapped-memory.js';
 import { ProvidedDevice } from '../provided-device.js';
 import type { TableRegion } from '../table-region.js';
 import { SimCompletionChannel } from './completion-channel.js';
@@ -22,12 +21,12 @@ import { ConnectionManager } from './connection-manager.js';
 import type { SimFabric } from './fabric.js';
 import type { Frame } from './frame.js';
 import { gidBytesOf, gidOf } from './gid.js';
+import { SimMemory } from './memory.js';
 import { SimProtectionDomain } from './protection-domain.js';
 import type { SimQueuePair } from './queue-pair.js';
 
 /** Arenas of devices lie this far apart, so that addresses of two devices differ. */
 const DEVICE_SPACE = 2 ** 40;
-const PAGE = 4096;
 /** Queue pair numbers below are for management. */
 const FIRST_NUMBER = 16;
 const UDP = 17;
@@ -40,7 +39,8 @@ export class SimDevice extends ProvidedDevice {
   readonly index: number;
   readonly fabric: SimFabric;
   readonly capabilities: Capabilities;
-  readonly regions = new RegionTable();
+  readonly regions: RegionTable;
+  readonly memory: SimMemory;
   /** Died by the fault plan: silent, but its objects still answer. */
   isDead = false;
   operations = 0;
@@ -52,13 +52,10 @@ export class SimDevice extends ProvidedDevice {
   private readonly pds: SimProtectionDomain[] = [];
   private readonly cqs = new Set<SimCompletionQueue>();
   private readonly groupMembers = new Map<number, SimQueuePair[]>();
-  private readonly arenas = new Map<ArrayBuffer, number>();
-  private readonly privateAddresses = new WeakMap<ArrayBuffer, number>();
   private readonly registered = new Map<number, TableRegion>();
   private readonly packet = new Packet();
   private manager: ConnectionManager | undefined;
   private nextNumber = FIRST_NUMBER;
-  private nextAddress: number;
   private tokens = 0;
 
   constructor(fabric: SimFabric, index: number, name = `sim${index}`) {
@@ -68,7 +65,8 @@ export class SimDevice extends ProvidedDevice {
     this.name = name;
     this.gid = gidOf(index);
     this.gidBytes = gidBytesOf(index);
-    this.nextAddress = (index + 1) * DEVICE_SPACE;
+    this.regions = new RegionTable((index + 1) * DEVICE_SPACE);
+    this.memory = new SimMemory(this.regions, () => this.registered.values());
     this.capabilities = {
       qpTypes: ['RC', 'UC', 'UD', 'DCI', 'DCT'],
       maxInline: 4096,
@@ -121,33 +119,6 @@ export class SimDevice extends ProvidedDevice {
     );
   }
 
-  alloc(byteLength: number, _options: AllocOptions = {}): ArrayBuffer {
-    this.assertOpen();
-    checkAllocation(byteLength);
-    let memory: ArrayBuffer;
-    try {
-      memory = new ArrayBuffer(byteLength);
-    } catch (cause) {
-      throw new VerbsError('VERBS_NO_MEMORY', `no memory for ${byteLength} bytes`, { cause });
-    }
-    this.arenas.set(memory, this.newAddress(byteLength));
-    return memory;
-  }
-
-  free(memory: ArrayBuffer): void {
-    if (!this.arenas.has(memory)) return;
-    for (const region of this.registered.values()) {
-      if (region.bytes.buffer === memory && region.kind !== 'umr') {
-        throw new VerbsError('VERBS_BUSY', 'the memory is registered: deregister it first');
-      }
-    }
-    this.arenas.delete(memory);
-  }
-
-  mapFile(): ArrayBuffer {
-    throw new VerbsError('VERBS_UNSUPPORTED', 'a simulated device maps no files: read the file into memory of alloc');
-  }
-
   directAccess(peer: QpAddress, remote: RemoteRegion): Uint8Array {
     const device = this.fabric.deviceOf(peer.av.gid);
     const region = device?.registered.get(remote.rkey);
@@ -162,27 +133,6 @@ export class SimDevice extends ProvidedDevice {
     if (offset < 0 || offset + remote.length > region.length)
       throw new VerbsError('VERBS_INVALID', 'the range is not in the region');
     return region.bytes.subarray(offset, offset + remote.length);
-  }
-
-  isOwn(buffer: ArrayBuffer): boolean {
-    return this.arenas.has(buffer);
-  }
-
-  /** The address of bytes as requests use it: arenas and private buffers lie at addresses of their own. */
-  addressOf(bytes: Uint8Array): number {
-    const buffer = bytes.buffer as ArrayBuffer;
-    let base = this.arenas.get(buffer) ?? this.privateAddresses.get(buffer);
-    if (base === undefined) {
-      base = this.newAddress(buffer.byteLength);
-      this.privateAddresses.set(buffer, base);
-    }
-    return base + bytes.byteOffset;
-  }
-
-  newAddress(length: number): number {
-    const address = this.nextAddress;
-    this.nextAddress += Math.ceil((length + 1) / PAGE) * PAGE + PAGE;
-    return address;
   }
 
   adoptRegion(region: TableRegion): void {

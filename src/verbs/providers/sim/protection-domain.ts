@@ -28,11 +28,11 @@ export class SimProtectionDomain extends TableDomain {
     this.assertOpen();
     const bytes = bytesOf(memory);
     const bits = accessBits(access);
-    const isArena = this.device.isOwn(bytes.buffer as ArrayBuffer);
+    const isArena = this.device.memory.isOwn(bytes.buffer as ArrayBuffer);
     if (!isArena && bits & ACCESS_REMOTE_ATOMIC) {
       throw new VerbsError('VERBS_UNSUPPORTED', 'ordinary memory cannot be the target of atomics: take memory of device.alloc');
     }
-    return new TableRegion(this, isArena ? 'arena' : 'private', bits, [bytes], this.device.addressOf(bytes));
+    return new TableRegion(this, isArena ? 'arena' : 'private', bits, [bytes], this.device.memory.addressOf(bytes));
   }
 
   protected compose(bits: number, views: readonly Uint8Array[], addr: number, bases: readonly TableRegion[]): TableRegion {
