@@ -76,10 +76,11 @@ export class CollectiveCalls {
     this.#timeoutMs = options.timeoutMs ?? Number.POSITIVE_INFINITY;
     this.#requests = new Requests(rank, size);
     const wanted = options.algorithms ?? process.env['VERBENA_ALGORITHMS'];
+    const isShared = carrier.kind === 'shared-memory';
     this.#planner = new Planner({
       size,
-      kind: carrier.kind,
-      machine: options.machine ?? (carrier.kind === 'shared-memory' ? tunedMachine(size) : LOCAL_MACHINE),
+      isShared,
+      machine: options.machine ?? (isShared ? tunedMachine(size) : LOCAL_MACHINE),
       override: wanted === undefined ? undefined : parseOverride(wanted),
       topology: ground.topology,
     });

@@ -3,7 +3,6 @@
 import type { Collective, Schedule } from '../schedule/schedule.js';
 import type { Topology } from '../schedule/topology.js';
 import type { Shape } from './algorithm.js';
-import type { ExecutorKind } from './executor.js';
 import type { Machine } from './machine.js';
 import { type Override, parseOverride } from './override.js';
 import { type Request, WIDTHS } from './request.js';
@@ -36,7 +35,8 @@ const MOST_PLANS = 512;
 
 export interface PlannerInit {
   readonly size: number;
-  readonly kind: ExecutorKind;
+  /** Ranks reach each other's memory. */
+  readonly isShared: boolean;
   readonly machine: Machine;
   readonly override: Override | undefined;
   /** Where the ranks live, where that makes a difference. */
@@ -50,9 +50,8 @@ export class Planner {
 
   constructor(init: PlannerInit) {
     this.#init = init;
-    const { machine, kind } = init;
-    const reachable = kind === 'shared-memory';
-    this.#machine = reachable ? machine : { ...machine, offers: machine.offers?.filter((offer) => offer !== 'shared-memory') };
+    const { machine, isShared } = init;
+    this.#machine = isShared ? machine : { ...machine, offers: machine.offers?.filter((offer) => offer !== 'shared-memory') };
   }
 
   /** @throws RangeError when no algorithm is left. */
@@ -62,10 +61,10 @@ export class Planner {
     const key = `${collective} ${bytes} ${root} ${uneven} ${shards}`;
     let plan = this.#plans.get(key);
     if (plan !== undefined) return plan;
-    const { size, kind, override, topology } = this.#init;
+    const { size, isShared, override, topology } = this.#init;
     const isFree = override?.get(collective) === undefined;
     // Over messages, what a call begins with is a barrier already.
-    const fits = kind === 'shared-memory' ? !uneven && bytes <= SLOT_BYTES && IN_SLOTS.has(collective) : collective === 'barrier';
+    const fits = isShared ? !uneven && bytes <= SLOT_BYTES && IN_SLOTS.has(collective) : collective === 'barrier';
     if (isFree && fits) {
       plan = { method: 'slots', selection: undefined, schedule: undefined };
     } else {

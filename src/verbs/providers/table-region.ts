@@ -2,20 +2,28 @@
 
 import { VerbsError } from '../errors.js';
 import type { MemoryKind } from '../memory-region.js';
+import type { RegionTable } from '../transport/region-table.js';
 import { RegisteredRegion } from './registered-region.js';
-import type { TableDomain } from './table-domain.js';
+
+/** The protection domain of a region, as far as the region needs it. */
+interface Home {
+  readonly number: number;
+  readonly device: { readonly regions: RegionTable };
+  adopt(region: TableRegion): void;
+  release(region: TableRegion): void;
+}
 
 export class TableRegion extends RegisteredRegion {
   readonly lkey: number;
   readonly rkey: number;
-  readonly pd: TableDomain;
+  private readonly pd: Home;
   /** Regions made of this one; it cannot go before them. */
   dependants = 0;
   private readonly bases: readonly TableRegion[];
   private isLive = true;
 
   constructor(
-    pd: TableDomain,
+    pd: Home,
     kind: MemoryKind,
     access: number,
     parts: readonly Uint8Array[],

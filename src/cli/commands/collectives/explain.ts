@@ -161,7 +161,7 @@ const explainCollective = (collective: Collective) => {
       const machine: Machine = sharded ? { ...base, offers: [...(base.offers ?? []), 'shards'] } : base;
       const shape: Shape = { size: ranks, bytes: size, root, topology };
       const selection = selectAlgorithm(collective, shape, machine, override);
-      const planner = new Planner({ size: ranks, kind: 'shared-memory', machine, override, topology });
+      const planner = new Planner({ size: ranks, isShared: true, machine, override, topology });
       const usesSlots = oneHost && planner.plan({ collective, buffers: [], count: size, type: 'u8', root }).method === 'slots';
       const predicted = rowsOf(selection, slotSeconds(machine, ranks, size), usesSlots);
       const candidates = options.measure ? await measure(collective, shape, predicted, signal) : predicted;

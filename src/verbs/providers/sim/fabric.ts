@@ -16,7 +16,7 @@ import { VerbsError } from '../../errors.js';
 import { IcrcPath, IcrcVerdict } from '../../transport/icrc.js';
 import { SimDevice } from './device.js';
 import { decideFate, Fate, type FaultPlan, planFault } from './fault-plan.js';
-import { type Frame, FramePool } from './frame.js';
+import { type Frame, FramePool, type Happening } from './frame.js';
 import { DROPPED, type LinkSpec, Network, type NetworkSpec } from './network.js';
 import { Random } from './random.js';
 import { TimeWheel } from './time-wheel.js';
@@ -49,11 +49,6 @@ const SMALL_FRAME = 320;
 
 /** Words of a packet that the trace hash covers: BTH and what follows it. */
 const HASHED_WORDS = 7;
-
-/** Something that happens at a time: a frame arrives, or a timer calls. */
-export interface Happening {
-  happen(): void;
-}
 
 /** Totals of a fabric. */
 export interface FabricCounters {

@@ -4,7 +4,10 @@
  *     slab   [ packet | packet | packet | ... ]      bytes and words are views of the same slab; a frame is a place in it
  */
 
-import type { Happening } from './fabric.js';
+/** Something that happens at a time: a frame arrives, or a timer calls. */
+export interface Happening {
+  happen(): void;
+}
 
 export class Frame implements Happening {
   /** The slab that the packet stands in, from `at` on, a multiple of 4. */
