@@ -5,9 +5,9 @@ import { DatasetError } from './errors.js';
 import type { ShuffleFactory } from './shuffle/manager.js';
 
 export interface SessionOptions {
-  /** How map output travels: 'rdma', 'sort-tcp', 'auto' (rdma where memory can be read by peers), or a manager of your own. Default 'auto', or VERBENA_SHUFFLE. */
+  /** How map output travels: 'rdma', 'sort-tcp', 'auto' (rdma), or a manager of your own. Default 'auto', or VERBENA_SHUFFLE. */
   readonly shuffle?: 'auto' | 'rdma' | 'sort-tcp' | ShuffleFactory;
-  /** What this rank may hold in memory, bytes: map output, what is being sorted, aggregated and cached. From 16 MiB. Default: half of the machine's, divided by its ranks. */
+  /** What this rank may hold in memory, bytes: map output, what is being sorted, aggregated and cached. From 16 MiB. Default: half of the machine's, or all that is free, divided by its ranks. */
   readonly memoryBytes?: number;
   /** The same for all ranks together. Default: no bound. */
   readonly jobMemoryBytes?: number;
