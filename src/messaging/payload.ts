@@ -69,6 +69,22 @@ export class Payload {
     this.#walk(offset, length, (piece, from, count, done) => copyBytes(piece, from, to, at + done, count));
   }
 
+  /** Copies the first `length` bytes to a word of `i32`, of which `u8` is the same memory. */
+  copyTo(i32: Int32Array, u8: Uint8Array, word: number, length: number): void {
+    const { words } = this;
+    const count = length >> 2;
+    if ((length & 3) === 0 && words.length >= count) for (let w = 0; w < count; w++) i32[word + w] = words[w];
+    else this.pack(0, length, u8, word << 2);
+  }
+
+  /** Copies from a word of `i32` to the first `length` bytes. */
+  copyFrom(i32: Int32Array, u8: Uint8Array, word: number, length: number): void {
+    const { words } = this;
+    const count = length >> 2;
+    if ((length & 3) === 0 && words.length >= count) for (let w = 0; w < count; w++) words[w] = i32[word + w];
+    else this.unpack(0, length, u8, word << 2);
+  }
+
   /** Copies `length` bytes of `from` at `at` to `offset` of the message. */
   unpack(offset: number, length: number, from: Uint8Array, at: number): void {
     if (this.pieces === undefined) {

@@ -2,6 +2,7 @@
 
 import { type CompletionQueue, type MemoryRegion, type Listener as VerbsListener, WorkCompletions } from '../verbs/index.js';
 import type { Lane } from './lane.js';
+import { MAILBOX_BYTES, Mailbox } from './mailbox.js';
 import type { Rail } from './rail.js';
 import { AtomicResults } from './rma/atomic-results.js';
 import type { VerbsEndpoint } from './verbs-endpoint.js';
@@ -17,11 +18,10 @@ export class Port {
   readonly rail: Rail;
   readonly cq: CompletionQueue;
   readonly completions: WorkCompletions = new WorkCompletions(32);
-  /** The word that senders look at: 1 while the worker sleeps. */
-  readonly mailbox: MemoryRegion;
-  readonly armed: Int32Array;
+  readonly mailbox: Mailbox;
   /** Memory for requests that carry nothing. */
   readonly scratch: MemoryRegion;
+  readonly scratchWords: Int32Array;
   readonly atomicResults: AtomicResults;
   /** Takes connections for the worker. */
   readonly service: VerbsListener;
@@ -40,15 +40,16 @@ export class Port {
     this.rail = rail;
     this.service = service;
     this.cq = device.createCq({ depth: CQ_DEPTH, mode: 'event' });
-    this.mailbox = pd.register(device.alloc(64), { remoteWrite: true });
-    this.armed = new Int32Array(this.mailbox.bytes.buffer, this.mailbox.bytes.byteOffset, 16);
+    const mailbox = pd.register(device.alloc(MAILBOX_BYTES), { remoteWrite: true });
+    this.mailbox = new Mailbox(mailbox, device.capabilities.directAccess);
     this.scratch = pd.register(device.alloc(SMALL_PUT_BYTES), { localWrite: true });
+    this.scratchWords = new Int32Array(this.scratch.bytes.buffer, this.scratch.bytes.byteOffset, SMALL_PUT_BYTES >> 2);
     this.atomicResults = new AtomicResults(pd.register(device.alloc(ATOMICS_AT_ONCE * 8), { localWrite: true }));
   }
 
   close(): void {
     this.service.close();
     this.cq.close();
-    for (const region of [this.mailbox, this.scratch, this.atomicResults.region]) region.deregister();
+    for (const region of [this.mailbox.region, this.scratch, this.atomicResults.region]) region.deregister();
   }
 }

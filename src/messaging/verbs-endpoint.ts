@@ -2,11 +2,11 @@
  * An endpoint of the verbs engine: two rings in each direction, one or more lanes, and what waits for room. It is wired up at the first use.
  */
 
-import { TSO } from '../native/ordering.js';
 import type { MemoryRegion, PreparedSend, QpAddress, RemoteRegion } from '../verbs/index.js';
 import type { RemoteStart } from './endpoint.js';
 import { Endpoint } from './endpoint.js';
 import type { Lane, Posted } from './lane.js';
+import { MAILBOX_BYTES, PeerMailbox } from './mailbox.js';
 import { addressOfBuffer } from './memory/native-copy.js';
 import { type RingPosts, RingReader, type RingShape, RingWriter, ringBytes } from './patterns/ring-region.js';
 import type { Payload } from './payload.js';
@@ -119,8 +119,8 @@ export class VerbsEndpoint extends Endpoint {
   mirrorRegion: MemoryRegion | undefined;
   creditsRegion: MemoryRegion | undefined;
   stagingRegion: MemoryRegion | undefined;
-  #armed: Int32Array | undefined;
-  #armedAt = 0;
+  /** Mapped rings only. */
+  #peerMailbox: PeerMailbox | undefined;
   #creditPosts: { send: (ring: number, consumed: number) => void } | undefined;
 
   constructor(worker: VerbsWorker, id: number, peer: string) {
@@ -148,7 +148,7 @@ export class VerbsEndpoint extends Endpoint {
     this.transfersIn = new RingReader(ring.subarray(half), shape, !mapped);
     const remote = { addr: hello.ringAddress, length: remoteBytes, rkey: hello.ringKey };
     this.ringRemote = remote;
-    const mailbox = { addr: hello.mailboxAddress, length: 64, rkey: hello.mailboxKey };
+    const mailbox = { addr: hello.mailboxAddress, length: MAILBOX_BYTES, rkey: hello.mailboxKey };
     this.#mailbox = mailbox;
     lane.wake = lane.qp.prepare({
       opcode: 'RDMA_WRITE_WITH_IMM',
@@ -160,13 +160,12 @@ export class VerbsEndpoint extends Endpoint {
     if (mapped) {
       const address = { ...lane.qp.address(), av: lane.qp.query().av } as QpAddress;
       const view = device.directAccess(address, remote);
-      this.messagesOut = new RingWriter(view.subarray(0, theirHalf), theirs);
-      this.transfersOut = new RingWriter(view.subarray(theirHalf), theirs);
+      this.#peerMailbox = new PeerMailbox(device.directAccess(address, mailbox));
+      const { isRelaxed } = this.#peerMailbox;
+      this.messagesOut = new RingWriter(view.subarray(0, theirHalf), theirs, isRelaxed);
+      this.transfersOut = new RingWriter(view.subarray(theirHalf), theirs, isRelaxed);
       this.messagesOut.address = addressOfBuffer(view.buffer);
       this.messagesIn.address = addressOfBuffer((this.ringRegion as MemoryRegion).bytes.buffer);
-      const box = device.directAccess(address, mailbox);
-      this.#armed = new Int32Array(box.buffer, box.byteOffset, 16);
-      this.#armedAt = 0;
       const own = this.creditsRegion as MemoryRegion;
       this.boardIn = new ClaimBoard(own.bytes.subarray(CREDIT_BYTES));
       const theirBoard = { addr: hello.creditsAddress, length: CREDIT_REGION_BYTES, rkey: hello.creditsKey };
@@ -189,10 +188,16 @@ export class VerbsEndpoint extends Endpoint {
       offset,
       posted: () => this.ringPosted(),
     });
-    this.messagesOut = new RingWriter(mirror.bytes.subarray(0, theirHalf), theirs, posts(IMM_MESSAGES, 0, CREDIT_MESSAGES));
+    this.messagesOut = new RingWriter(
+      mirror.bytes.subarray(0, theirHalf),
+      theirs,
+      false,
+      posts(IMM_MESSAGES, 0, CREDIT_MESSAGES),
+    );
     this.transfersOut = new RingWriter(
       mirror.bytes.subarray(theirHalf),
       theirs,
+      false,
       posts(IMM_TRANSFERS, theirHalf, CREDIT_TRANSFERS),
     );
     const staging = pd.register(device.alloc(CREDIT_BYTES), { localWrite: true });
@@ -249,17 +254,15 @@ export class VerbsEndpoint extends Endpoint {
 
   /** After publishing: wakes the peer if it sleeps. */
   announce(): void {
-    const armed = this.#armed;
-    if (armed !== undefined && (TSO ? armed[this.#armedAt] : Atomics.load(armed, this.#armedAt)) !== 0) this.#wake(armed);
+    if (this.#peerMailbox?.mustWake()) this.#wake();
   }
 
   /** The peer sleeps, as far as it has said. Mapped rings only. */
   get peerSleeps(): boolean {
-    return this.#armed !== undefined && this.#armed[this.#armedAt] !== 0;
+    return this.#peerMailbox?.sleeps === true;
   }
 
-  #wake(armed: Int32Array): void {
-    if (Atomics.exchange(armed, this.#armedAt, 0) === 0) return;
+  #wake(): void {
     const { wake, alive } = this.lanes[0];
     if (wake === undefined || !alive) return;
     wake.imm = IMM_WAKE;

@@ -38,7 +38,7 @@ describe('the ring region', () => {
 
   it('carries more than it holds, in order, and gives room back only when the reader has taken it', () => {
     const memory = new Uint8Array(ringBytes(shape));
-    const writer = new RingWriter(memory, shape);
+    const writer = new RingWriter(memory, shape, true);
     const reader = new RingReader(memory, shape, false);
     let sent = 0;
     let taken = 0;

@@ -19,7 +19,7 @@
  *   counts immediates, and returns `consumed` by RDMA_WRITE into a word of the sender.
  */
 
-import { TSO } from '../../native/ordering.js';
+import { release, TSO } from '../../native/ordering.js';
 import type { Device, MemoryRegion, PreparedSend, ProtectionDomain, QpAddress, RemoteRegion } from '../../verbs/index.js';
 import { S_SEQUENCE, SLOT_BYTES, SLOT_WORDS } from '../wire/slot.js';
 
@@ -59,7 +59,7 @@ export class RingRegion {
 
   /** The sender's side of a ring that can be mapped. @param peer the receiver's queue pair. Throws VERBS_UNSUPPORTED, VERBS_PEER_LOST. */
   static attach(device: Device, peer: QpAddress, remote: RemoteRegion, shape: RingShape): RingWriter {
-    return new RingWriter(device.directAccess(peer, remote), shape);
+    return new RingWriter(device.directAccess(peer, remote), shape, true);
   }
 }
 
@@ -121,16 +121,21 @@ export class RingReader {
 
   /** Gives the next slot and its bulk back. */
   release(bulkLength: number): void {
-    const position = (this.position + 1) | 0;
-    this.position = position;
-    if (this.#counted) {
-      this.arrived--;
-      this.unreportedBytes += bulkLength;
-    } else if (TSO) {
-      this.i32[this.#head + HEAD_CONSUMED] = position;
-    } else {
-      Atomics.store(this.i32, this.#head + HEAD_CONSUMED, position);
-    }
+    this.pass(bulkLength);
+    this.giveBack();
+  }
+
+  /** Goes on to the next slot. The sender learns of it by `giveBack`: once for many, since the line of `consumed` then moves between the caches. */
+  pass(bulkLength: number): void {
+    this.position = (this.position + 1) | 0;
+    if (!this.#counted) return;
+    this.arrived--;
+    this.unreportedBytes += bulkLength;
+  }
+
+  /** Gives back all slots that were passed; direct mode. */
+  giveBack(): void {
+    if (!this.#counted) release(this.i32, this.#head + HEAD_CONSUMED, this.position);
   }
 
   /** Whether enough was taken that the sender should hear of it; immediate mode. */
@@ -194,9 +199,11 @@ export class RingWriter {
   readonly #head: number;
   readonly #first: number;
   readonly #mask: number;
+  readonly #isRelaxed: boolean;
   readonly #posts: RingPosts | undefined;
 
-  constructor(memory: Uint8Array, shape: RingShape, posts?: RingPosts) {
+  /** @param isRelaxed nothing that is loaded after a message was published has to be newer than it; direct mode. */
+  constructor(memory: Uint8Array, shape: RingShape, isRelaxed: boolean, posts?: RingPosts) {
     this.i32 = new Int32Array(memory.buffer, 0, memory.buffer.byteLength >> 2);
     this.u8 = new Uint8Array(memory.buffer);
     this.#head = memory.byteOffset >> 2;
@@ -207,6 +214,7 @@ export class RingWriter {
     this.bulkAt = memory.byteOffset + RING_HEAD_BYTES + shape.slots * SLOT_BYTES;
     this.#limit = shape.slots;
     this.#ends = new Int32Array(shape.slots);
+    this.#isRelaxed = isRelaxed;
     this.#posts = posts;
   }
 
@@ -252,7 +260,8 @@ export class RingWriter {
     this.position = next;
     const posts = this.#posts;
     if (posts === undefined) {
-      Atomics.store(this.i32, slot + S_SEQUENCE, next);
+      if (this.#isRelaxed) release(this.i32, slot + S_SEQUENCE, next);
+      else Atomics.store(this.i32, slot + S_SEQUENCE, next);
       return;
     }
     this.i32[slot + S_SEQUENCE] = next;

@@ -8,6 +8,7 @@
  * ```
  */
 
+import { pause } from '../../native/pause.js';
 import { WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../verbs/index.js';
 import type { Progress } from '../engine.js';
 import { PeerLost } from '../errors.js';
@@ -82,11 +83,17 @@ export class Poller implements Progress {
         const port = ports[i];
         if (port.operations > 0 || port.counted > 0 || (isDue && port.endpoints > 0)) n += this.#pollQueue(port);
       }
-      if (isDue && this.isTiming) this.#worker.endings.ask();
+      if (isDue) this.#seldom();
+      if (n === 0) pause();
       return n;
     } finally {
       this.isPolling = false;
     }
+  }
+
+  #seldom(): void {
+    for (const { mailbox } of this.#ports) mailbox.awake();
+    if (this.isTiming) this.#worker.endings.ask();
   }
 
   #pollRings(): number {
@@ -126,9 +133,10 @@ export class Poller implements Progress {
       this.#dispatch(endpoint, reader, slot, kind);
       if (endpoint.state !== 'ready' && endpoint.state !== 'closing') return n;
       const hasBulk = kind === DATA || kind === AM || kind === AM_RTS || kind === STREAM;
-      reader.release(hasBulk && length > INLINE_BYTES ? length : 0);
+      reader.pass(hasBulk && length > INLINE_BYTES ? length : 0);
       n++;
     }
+    reader.giveBack();
     if (this.isTiming) endpoint.lastHeard = performance.now();
     if (reader.takeStarved()) endpoint.control(CREDIT, 0, 0);
     if (!endpoint.mapped) endpoint.returnCredits(reader.peek() < 0);
@@ -282,7 +290,7 @@ export class Poller implements Progress {
     }
     if (woken && this.#worker.driver.asleep) {
       // This poll took the wake-up that was meant for the sleeping driver: ask for another, and look for what came in between.
-      Atomics.store(port.armed, 0, 1);
+      port.mailbox.arm(false);
       return n + this.#pollRings();
     }
     return n;
@@ -292,12 +300,8 @@ export class Poller implements Progress {
 
   /** Prepares to sleep. False when there is something to do after all. */
   arm(): boolean {
-    this.#setArmed(1);
+    this.#declare();
     for (const endpoint of this.live) {
-      if (endpoint.waiting) {
-        endpoint.messagesOut.declareStarved();
-        endpoint.transfersOut.declareStarved();
-      }
       if (endpoint.messagesIn.takeStarved() || endpoint.transfersIn.takeStarved()) endpoint.control(CREDIT, 0, 0);
       if (!endpoint.mapped) endpoint.returnCredits(true);
     }
@@ -309,21 +313,24 @@ export class Poller implements Progress {
 
   /** Something was begun while the worker sleeps: the peers must know what it waits for. */
   kick(): void {
-    this.#setArmed(1);
-    for (const endpoint of this.live) {
-      if (!endpoint.waiting) continue;
-      endpoint.messagesOut.declareStarved();
-      endpoint.transfersOut.declareStarved();
-    }
+    this.#declare();
     this.poll();
   }
 
-  disarm(): void {
-    this.#setArmed(0);
+  /** Tells the peers that this worker sleeps, and those that it waits for room. */
+  #declare(): void {
+    let isStarved = false;
+    for (const endpoint of this.live) {
+      if (!endpoint.waiting) continue;
+      isStarved = true;
+      endpoint.messagesOut.declareStarved();
+      endpoint.transfersOut.declareStarved();
+    }
+    for (const { mailbox } of this.#ports) mailbox.arm(isStarved);
   }
 
-  #setArmed(value: number): void {
-    for (const { armed } of this.#ports) Atomics.store(armed, 0, value);
+  disarm(): void {
+    for (const { mailbox } of this.#ports) mailbox.disarm();
   }
 
   /** Sleeps until something comes to a port. Ports that have no endpoint yet are waited for too: one may come while the worker sleeps. */

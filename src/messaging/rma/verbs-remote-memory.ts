@@ -25,7 +25,7 @@ const WORD = 8;
 const HAS_ATOMICS = 1;
 /** As access.ts of the verbs. */
 const ACCESS_REMOTE_ATOMIC = 8;
-/** Gets up to here are done at once where the device can. */
+/** Gets up to here, and puts, are done at once where the device can. */
 const SMALL_GET_BYTES = 128;
 /** Small puts between two looks at the completion queue, less one. */
 const REAP_MASK = 127;
@@ -116,16 +116,18 @@ export class VerbsRemoteMemory extends RemoteMemory {
     if (length > SMALL_PUT_BYTES || endpoint.isFenced || endpoint.state !== 'ready') return this.#begin(offset, payload, true);
     this.check(offset, length);
     const { port } = endpoint;
-    if ((++endpoint.smallPuts & REAP_MASK) === 0) endpoint.worker.poller.reap(port);
+    const { scratch } = port;
     this.#smallPut ??= endpoint.lanes[0].qp.prepare({
       opcode: 'RDMA_WRITE',
-      local: port.scratch,
+      local: scratch,
       remote: this.#remote,
       inline: true,
       signaledEvery: 16,
     });
-    payload.pack(0, length, port.scratch.bytes, 0);
+    payload.copyTo(port.scratchWords, scratch.bytes, 0, length);
+    if (this.#smallPut.doNow?.(0, length, offset)) return 0;
     this.#smallPut.post(0, length, 0, offset);
+    if ((++endpoint.smallPuts & REAP_MASK) === 0) endpoint.worker.poller.reap(port);
     return 0;
   }
 
@@ -134,10 +136,10 @@ export class VerbsRemoteMemory extends RemoteMemory {
     const { length } = payload;
     if (length > SMALL_GET_BYTES || endpoint.isFenced || endpoint.state !== 'ready') return this.#begin(offset, payload, false);
     this.check(offset, length);
-    const { scratch } = endpoint.port;
+    const { scratch, scratchWords } = endpoint.port;
     this.#smallGet ??= endpoint.lanes[0].qp.prepare({ opcode: 'RDMA_READ', local: scratch, remote: this.#remote });
     if (!this.#smallGet.doNow?.(0, length, offset)) return this.#begin(offset, payload, false);
-    payload.unpack(0, length, scratch.bytes, 0);
+    payload.copyFrom(scratchWords, scratch.bytes, 0, length);
     return 0;
   }
 

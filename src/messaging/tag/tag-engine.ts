@@ -129,9 +129,10 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
         n += this.scan(endpoint);
         break;
       }
-      reader.release(this.#bulkOf(reader, slot));
+      reader.pass(this.#bulkOf(reader, slot));
       n++;
     }
+    reader.giveBack();
     return n;
   }
 
@@ -203,14 +204,8 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
     const length = i32[slot + S_LENGTH];
     const payload = this.requests.payload[index] as Payload;
     const count = Math.min(length, payload.length);
-    const words = payload.words;
-    if (length <= INLINE_BYTES && (count & 3) === 0 && words.length >= count >> 2) {
-      for (let w = 0, from = slot + S_PAYLOAD; w < count >> 2; w++) words[w] = i32[from + w];
-    } else if (length <= INLINE_BYTES) {
-      payload.unpack(0, count, reader.u8, (slot + S_PAYLOAD) << 2);
-    } else {
-      this.#worker.copyOut(payload, 0, count, reader, i32[slot + S_BULK]);
-    }
+    if (length <= INLINE_BYTES) payload.copyFrom(i32, reader.u8, slot + S_PAYLOAD, count);
+    else this.#worker.copyOut(payload, 0, count, reader, i32[slot + S_BULK]);
     this.#finish(index, length, payload);
   }
 

@@ -82,13 +82,7 @@ export class TagSends {
       if (endpoint.eagerMax < length) return false;
       slot = ring.reserve();
       if (slot < 0) return false;
-      const words = payload.words;
-      const i32 = ring.i32;
-      if ((length & 3) === 0 && words.length === length >> 2) {
-        for (let w = 0, to = slot + S_PAYLOAD; w < length >> 2; w++) i32[to + w] = words[w];
-      } else {
-        payload.pack(0, length, ring.u8, (slot + S_PAYLOAD) << 2);
-      }
+      payload.copyTo(ring.i32, ring.u8, slot + S_PAYLOAD, length);
     } else {
       if (length > (payload.pieces === undefined ? endpoint.eagerMax : endpoint.piecesEagerMax)) return false;
       slot = ring.reserveBulk(length);
