@@ -10,7 +10,7 @@
 /* An operation that goes on. Small headers and payloads lie in it, because UCX keeps pointers to them until it is over. */
 typedef struct operation {
   struct engine *engine;
-  struct operation *next_free;
+  struct operation *next;
   void *large;
   int number;
   int is_silent; /* nobody waits for its end */
@@ -39,11 +39,14 @@ struct engine {
   size_t event_bytes, header_limit;
   waiting_event *first, *last;
   operation **operations;
-  int operation_count, operation_capacity, serial;
+  int operation_count, operation_capacity;
   operation *free_operations;
+  operation *ended; /* those whose end stands in an event that may not have been read: their numbers still mean them */
   slot **slots;
   int slot_count;
   slot *closed;
+  int fetches;       /* that go on */
+  int32_t announced; /* bytes of events of this call that announce a message */
   int descriptor;
   int is_closing;
 };
@@ -105,7 +108,7 @@ static void hand_over_waiting(engine *e) {
 static operation *operation_take(engine *e) {
   operation *o = e->free_operations;
   if (o) {
-    e->free_operations = o->next_free;
+    e->free_operations = o->next;
   } else {
     if (e->operation_count == e->operation_capacity) {
       e->operation_capacity = e->operation_capacity ? 2 * e->operation_capacity : 64;
@@ -114,33 +117,41 @@ static operation *operation_take(engine *e) {
     o = must(calloc(1, sizeof *o));
     o->engine = e;
     e->operations[e->operation_count++] = o;
+    o->number = e->operation_count;
   }
-  /* Never the same number twice in a row: the end of an operation may be told while the next one has begun already. */
-  e->serial = e->serial == INT32_MAX ? 1 : e->serial + 1;
-  o->number = e->serial;
-  o->large = NULL;
   e->head[HEAD_LIVE]++;
   o->is_silent = 0;
   return o;
 }
 
-static void operation_give(operation *o) {
+static void operation_give(operation *o, operation **list) {
   free(o->large);
   o->large = NULL;
   o->engine->head[HEAD_LIVE]--;
-  o->next_free = o->engine->free_operations;
-  o->engine->free_operations = o;
+  o->next = *list;
+  *list = o;
+}
+
+/* Every event was read: the numbers of what ended may be given anew. */
+static void operations_renew(engine *e) {
+  while (e->ended) {
+    operation *o = e->ended;
+    e->ended = o->next;
+    o->next = e->free_operations;
+    e->free_operations = o;
+  }
 }
 
 static void operation_over(operation *o, void *request, ucs_status_t status) {
   engine *e = o->engine;
-  if (!o->is_silent && !e->is_closing) {
+  const int is_told = !o->is_silent && !e->is_closing;
+  if (is_told) {
     int32_t *record = event(e, EVENT_DONE, 24);
     record[2] = o->number;
     record[3] = status;
     memcpy(record + 4, o->small + 8, 8);
   }
-  operation_give(o);
+  operation_give(o, is_told ? &e->ended : &e->free_operations);
   ucp_request_free(request);
 }
 
@@ -148,6 +159,7 @@ static void sent(void *request, ucs_status_t status, void *data) { operation_ove
 
 static void received(void *request, ucs_status_t status, size_t length, void *data) {
   (void)length;
+  ((operation *)data)->engine->fetches--;
   operation_over(data, request, status);
 }
 
@@ -163,7 +175,7 @@ static ucp_request_param_t parameters(operation *o) {
 /* The result of a command, from what UCX returned. */
 static int64_t outcome(operation *o, ucs_status_ptr_t answer) {
   if (UCS_PTR_IS_PTR(answer)) return o->number;
-  operation_give(o);
+  operation_give(o, &o->engine->free_operations);
   return UCS_PTR_STATUS(answer);
 }
 
@@ -190,6 +202,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
   if (is_rendezvous || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA)) {
     record[2] = is_rendezvous ? DATA_RENDEZVOUS : DATA_DESCRIPTOR;
     put_pointer(record, 6, data);
+    if (is_rendezvous) e->announced += record[1];
     return UCS_INPROGRESS;
   }
   void *block = must(malloc(length));
@@ -254,7 +267,9 @@ static int64_t take(engine *e, int32_t *c) {
   operation *o = operation_take(e);
   ucp_request_param_t p = parameters(o);
   p.cb.recv_am = received;
-  return outcome(o, ucp_am_recv_data_nbx(e->worker, data, destination, length, &p));
+  const int64_t result = outcome(o, ucp_am_recv_data_nbx(e->worker, data, destination, length, &p));
+  if (result > 0) e->fetches++;
+  return result;
 }
 
 static int64_t one_sided(engine *e, int32_t *c) {
@@ -312,7 +327,10 @@ void engine_run(engine *e) {
   head[HEAD_DONE] = 0;
   if (head[HEAD_MODE] == MODE_FLUSH) return;
   if (e->first) hand_over_waiting(e);
-  for (int look = 0; look < LOOKS && !e->first && head[HEAD_EVENTS] == 0; look++)
+  else if (head[HEAD_EVENTS] == 0) operations_renew(e);
+  /* What is announced can wait for a fetch that goes on: one way back to JavaScript for both. */
+  e->announced = 0;
+  for (int look = 0; look < LOOKS && !e->first && head[HEAD_EVENTS] == (e->fetches > 0 ? e->announced : 0); look++)
     head[HEAD_DONE] += (int32_t)ucp_worker_progress(e->worker);
 }
 

@@ -7,7 +7,8 @@
  *   commands          records of 8-byte multiples: [opcode, bytes, ...]
  *   events            the same; what does not fit waits in a list and comes with the next call
  *
- * A command's result: 0 complete, a positive number names the operation that goes on (an event tells its end), a negative one is a ucs_status_t.
+ * A command's result: 0 complete, a positive number names the operation that goes on, until the event that tells its end was read, a negative one is a
+ * ucs_status_t. The numbers are small: those of operations that are over are used again.
  * Everything of a worker happens on one thread.
  */
 #ifndef VERBENA_UCX_ENGINE_H

@@ -318,6 +318,7 @@ export class UcxConnections implements Connecting {
   #becomeReady(endpoint: UcxEndpoint, said: Introduction): void {
     endpoint.peer = said.label;
     endpoint.window = said.window;
+    endpoint.isNear = [...this.#ways.values()].some(({ number, process }) => number === endpoint.way && process !== '');
     endpoint.state = 'ready';
     this.peers.identify(endpoint, said.worker);
     this.#worker.live.push(endpoint);

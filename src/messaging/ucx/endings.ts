@@ -22,6 +22,8 @@ export class UcxEndings extends Closing<UcxEndpoint, UcxWorker> {
   protected retire(endpoint: UcxEndpoint): void {
     endpoint.pending.length = 0;
     endpoint.early = undefined;
+    for (const memory of endpoint.offered.values()) memory.release();
+    endpoint.offered.clear();
   }
 
   protected letGo(): void {}

@@ -32,6 +32,10 @@ export class UcxEndpoint extends Endpoint {
   #told = 0;
   /** Sends that wait for the connection, as request handles. */
   readonly pending: (() => void)[] = [];
+  /** Messages may be offered in shared memory: memory whose keys the peer has, by number, and the peer's. */
+  isNear = false;
+  readonly shared = new Set<number>();
+  readonly offered = new Map<number, UcxRemoteMemory>();
   /** Puts were begun that nobody has heard the end of at the peer. */
   isUnflushed = false;
 

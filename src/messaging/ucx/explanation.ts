@@ -25,8 +25,8 @@ function rangesOf(line: string): { readonly name: string; readonly fromBytes: nu
   return found;
 }
 
-/** Explains one size. @param described what ucp_ep_print_info prints */
-export function explainUcx(operation: string, bytes: number, described: string): Explanation {
+/** Explains one size. @param described what ucp_ep_print_info prints @param shared what goes through shared memory without UCX's protocols, or '' */
+export function explainUcx(operation: string, bytes: number, described: string, shared: string): Explanation {
   const lines = described.split('\n').map((line) => line.replace(/^#\s*/, '').trim());
   const thresholds =
     lines
@@ -50,6 +50,6 @@ export function explainUcx(operation: string, bytes: number, described: string):
     candidates,
     ranges,
     costs: undefined,
-    engine: [...transports, `am_send: ${thresholds}`].join('\n'),
+    engine: [...transports, `am_send: ${thresholds}`, ...(shared === '' ? [] : [shared])].join('\n'),
   };
 }

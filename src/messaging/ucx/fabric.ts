@@ -35,7 +35,10 @@ export class UcxFabric implements Fabric {
   /** Peers of this host are reached by shared memory. */
   readonly sharesMemory: boolean;
   readonly #addresses = new WeakMap<ArrayBufferLike, number>();
-  readonly #memories = new Map<ArrayBuffer, Pointer>();
+  readonly #memories = new Map<ArrayBuffer, { readonly handle: Pointer; readonly number: number }>();
+  /** Told of the number of memory that is given back. */
+  readonly freed = new Set<(number: number) => void>();
+  #lastNumber = 0;
   #files: MappedMemory | undefined;
   #isClosed = false;
 
@@ -63,9 +66,9 @@ export class UcxFabric implements Fabric {
     if (!Number.isInteger(byteLength) || byteLength < 1) {
       throw new MessagingError('MSG_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
     }
-    const memory = this.map(0, byteLength);
-    const buffer = this.addon.memoryBuffer(memory, byteLength);
-    this.#memories.set(buffer, memory);
+    const handle = this.map(0, byteLength);
+    const buffer = this.addon.memoryBuffer(handle, byteLength);
+    this.#memories.set(buffer, { handle, number: ++this.#lastNumber });
     markAsUntransferable(buffer);
     return new Uint8Array(buffer);
   }
@@ -74,7 +77,8 @@ export class UcxFabric implements Fabric {
     const memory = this.#memories.get(buffer as ArrayBuffer);
     if (memory === undefined) return;
     this.#memories.delete(buffer as ArrayBuffer);
-    this.addon.memoryUnmap(this.context, memory, buffer as ArrayBuffer);
+    for (const tell of this.freed) tell(memory.number);
+    this.addon.memoryUnmap(this.context, memory.handle, buffer as ArrayBuffer);
   }
 
   revoke(): void {}
@@ -97,7 +101,12 @@ export class UcxFabric implements Fabric {
 
   /** The handle of memory from `alloc`, or undefined. */
   memoryOf(buffer: ArrayBufferLike): Pointer | undefined {
-    return this.#memories.get(buffer as ArrayBuffer);
+    return this.#memories.get(buffer as ArrayBuffer)?.handle;
+  }
+
+  /** The number of memory from `alloc`, which no other has had; 0 for other memory. */
+  numberOf(buffer: ArrayBufferLike): number {
+    return this.#memories.get(buffer as ArrayBuffer)?.number ?? 0;
   }
 
   /** Address of bytes. Throws VERBS_INVALID for memory that may move or shrink, MSG_INVALID for memory that is gone. */
@@ -124,7 +133,7 @@ export class UcxFabric implements Fabric {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    for (const [buffer, memory] of this.#memories) this.addon.memoryUnmap(this.context, memory, buffer);
+    for (const [buffer, { handle }] of this.#memories) this.addon.memoryUnmap(this.context, handle, buffer);
     this.#memories.clear();
     this.addon.contextClose(this.context);
   }

@@ -65,7 +65,7 @@ export class UcxMessages extends Handlers implements Messages {
         const index = worker.requests.begin(KIND_AM_RECV, payload);
         worker.requests.endpoint[index] = endpoint.id;
         const request = worker.own(worker.requests.handle(index) + 1);
-        worker.fetch(index, dataKind, handle, payload, length);
+        worker.fetch(endpoint, index, dataKind, handle, payload, length);
         await request.wait();
       },
     });

@@ -15,7 +15,7 @@ import { WIRE_VERSION } from '../wire/hello.js';
 import type { Pointer } from './addon.js';
 import type { UcxEndpoint } from './endpoint.js';
 import type { UcxFabric } from './fabric.js';
-import { ATOMIC_ADD, ATOMIC_CSWAP } from './rings.js';
+import { ATOMIC_ADD, ATOMIC_CSWAP, VALUE, wordsOf } from './rings.js';
 
 const MARK = 0x55;
 const HEAD_BYTES = 24;
@@ -64,6 +64,7 @@ export class UcxRemoteMemory extends RemoteMemory {
   readonly hasAtomics = true;
   readonly #address: number;
   readonly #key: Pointer;
+  readonly #over = (): void => this.endpoint.endRemote();
 
   constructor(endpoint: UcxEndpoint, packed: Uint8Array) {
     super();
@@ -88,6 +89,18 @@ export class UcxRemoteMemory extends RemoteMemory {
 
   map(): undefined {
     return undefined;
+  }
+
+  /** Reads to an address; returns as a command does. */
+  read(offset: number, address: number, length: number): number {
+    this.check(offset, length);
+    const { endpoint } = this;
+    return endpoint.worker.rings.get(endpoint.way, address, length, this.#address + offset, this.#key);
+  }
+
+  /** Lets the key go. */
+  release(): void {
+    this.endpoint.worker.releaseKey(this.#key);
   }
 
   postPut(offset: number, payload: Payload): number {
@@ -143,16 +156,15 @@ export class UcxRemoteMemory extends RemoteMemory {
     return rings.putInline(way, length, remote, this.#key);
   }
 
-  /** Waits for the end of what was issued. */
+  /** The request ends with what was issued. */
   #follow(handle: number, result: number, payload: Payload): void {
-    const { endpoint } = this;
-    const { worker } = endpoint;
-    const over = (status: number) => {
-      worker.finish(handle, status);
-      endpoint.endRemote();
-    };
-    if (result > 0) worker.track(result, payload.bytes, -1, over);
-    else over(result);
+    const { worker } = this.endpoint;
+    if (result > 0) {
+      worker.track(result, payload.bytes, handle, this.#over);
+      return;
+    }
+    worker.finish(handle, result);
+    this.#over();
   }
 
   fetchAdd(offset: number, add: bigint, options?: CallOptions): Promise<bigint> {
@@ -171,8 +183,8 @@ export class UcxRemoteMemory extends RemoteMemory {
     const handle = this.#row(undefined);
     const pending = worker.own(handle + 1);
     let found = 0n;
-    const over = (status: number, value: bigint) => {
-      found = value;
+    const over = (status: number, words: Int32Array, at: number) => {
+      found = wordsOf(words, at);
       worker.finish(handle, status);
       endpoint.endRemote();
     };
@@ -182,7 +194,7 @@ export class UcxRemoteMemory extends RemoteMemory {
         rings.operands[1] = BigInt.asUintN(64, swap);
         const result = rings.atomic(endpoint.way, operation, this.#address + offset, this.#key);
         if (result > 0) worker.track(result, undefined, -1, over);
-        else over(result, rings.value);
+        else over(result, rings.head, VALUE);
       },
     });
     await pending.wait(options);

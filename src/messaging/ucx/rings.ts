@@ -21,7 +21,8 @@ const EVENTS = 1;
 const MODE = 2;
 const DONE = 3;
 const RESULT = 4;
-const VALUE = 6;
+/** What an atomic that is complete found: two words. */
+export const VALUE = 6;
 
 const MODE_PROGRESS = 0;
 const MODE_FLUSH = 1;
@@ -36,6 +37,8 @@ const FLUSH = 7;
 
 export const DATA_INLINE = 0;
 export const DATA_RENDEZVOUS = 3;
+/** In the sender's shared memory (shares.ts); the addon knows nothing of it. */
+export const DATA_OFFER = 4;
 
 export const EVENT_MESSAGE = 1;
 export const EVENT_DONE = 2;
@@ -79,14 +82,14 @@ export class Rings {
   /** Operands of the next atomic: what to add or compare with, and what to swap in. */
   readonly operands: BigUint64Array;
   readonly native: NativeWorker;
-  readonly #head: Int32Array;
+  readonly head: Int32Array;
   readonly #c64: Float64Array;
 
   /** Throws the number of a ucs_status_t. */
   constructor(addon: UcxAddon, context: Pointer, wake: () => void) {
     const memory = new ArrayBuffer(HEAD_BYTES + COMMAND_BYTES + EVENT_BYTES);
     const eventsAt = HEAD_BYTES + COMMAND_BYTES;
-    this.#head = new Int32Array(memory, 0, HEAD_BYTES >> 2);
+    this.head = new Int32Array(memory, 0, HEAD_BYTES >> 2);
     this.#c64 = new Float64Array(memory, HEAD_BYTES, COMMAND_BYTES >> 3);
     this.commandWords = new Int32Array(memory, HEAD_BYTES, COMMAND_BYTES >> 2);
     this.commandBytes = new Uint8Array(memory, HEAD_BYTES, COMMAND_BYTES);
@@ -102,31 +105,31 @@ export class Rings {
 
   /** Bytes of events that wait to be read. */
   get events(): number {
-    return this.#head[EVENTS];
+    return this.head[EVENTS];
   }
 
   /** Lets UCX work; returns how many things it did. */
   progress(): number {
-    this.#head[MODE] = MODE_PROGRESS;
+    this.head[MODE] = MODE_PROGRESS;
     this.native.run();
-    return this.#head[DONE];
+    return this.head[DONE];
   }
 
   /** The events before this offset were read. */
   consumed(bytes: number): void {
-    const rest = this.#head[EVENTS] - bytes;
+    const rest = this.head[EVENTS] - bytes;
     if (rest > 0) this.eventBytes.copyWithin(0, bytes, bytes + rest);
-    this.#head[EVENTS] = rest;
+    this.head[EVENTS] = rest;
   }
 
   #execute(opcode: number, bytes: number): number {
     const c = this.commandWords;
     c[0] = opcode;
     c[1] = round8(bytes);
-    this.#head[COMMANDS] = c[1];
-    this.#head[MODE] = MODE_FLUSH;
+    this.head[COMMANDS] = c[1];
+    this.head[MODE] = MODE_FLUSH;
     this.native.run();
-    return this.#head[RESULT];
+    return this.head[RESULT];
   }
 
   /** Where bytes behind the words of the header go in `commandBytes`. */
@@ -216,17 +219,13 @@ export class Rings {
     return this.#execute(opcode, bytes);
   }
 
-  /** An atomic; `operands` are filled. What it found is `value` when it is complete at once, else it comes with the event. */
+  /** An atomic; `operands` are filled. What it found stands in the head when it is complete at once, else in the event. */
   atomic(endpoint: number, operation: number, remote: number, key: Pointer): number {
     this.commandWords[2] = endpoint;
     this.commandWords[3] = operation;
     this.#c64[4] = remote;
     this.#c64[5] = key;
     return this.#execute(ATOMIC, PUT_DATA_BYTE);
-  }
-
-  get value(): bigint {
-    return wordsOf(this.#head, VALUE);
   }
 
   /** Ends when everything that was begun on an endpoint is there. */

@@ -12,12 +12,15 @@ import { KIND_SEND } from '../requests.js';
 import { TagMatching } from '../tag/tag-matching.js';
 import type { Arrival } from './arrival.js';
 import type { UcxEndpoint } from './endpoint.js';
-import { DATA_INLINE, DATA_RENDEZVOUS, HEADER_WORDS, SEND_RENDEZVOUS } from './rings.js';
+import { DATA_INLINE, DATA_OFFER, DATA_RENDEZVOUS, HEADER_WORDS, SEND_RENDEZVOUS } from './rings.js';
 import { COUNTED, TAG, W_HI, W_KIND, W_LO } from './wire.js';
 import type { UcxWorker } from './worker.js';
 
 /** Up to here whole words are copied one by one. */
 const WORD_COPY_BYTES = 64;
+
+/** The bytes of a message are still with its sender. */
+const isElsewhere = (dataKind: number): boolean => dataKind === DATA_RENDEZVOUS || dataKind === DATA_OFFER;
 
 /** A message that came before its receive. */
 interface Kept {
@@ -54,6 +57,12 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
   }
 
   #send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number, row: number): number {
+    const memory = this.#worker.shares.numberFor(endpoint, payload);
+    if (memory > 0) {
+      const index = row >= 0 ? row : this.#worker.begin(endpoint, KIND_SEND, payload);
+      this.#worker.shares.offer(endpoint, index, memory, context, lo, hi);
+      return index;
+    }
     const isCounted = endpoint.count(payload.length);
     endpoint.address((isCounted ? TAG | COUNTED : TAG) | (context << 16), lo, hi);
     return this.#worker.post(endpoint, KIND_SEND, 0, payload, row, isCounted ? 0 : SEND_RENDEZVOUS);
@@ -89,7 +98,7 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
       const number = this.#nextKept;
       this.#nextKept = (number + 1) | 0;
       const copy = dataKind === DATA_INLINE ? bytes.slice(at, at + length) : undefined;
-      const isHere = dataKind !== DATA_RENDEZVOUS;
+      const isHere = !isElsewhere(dataKind);
       const isStored = isHere && this.#hasRoom(length);
       if (isStored) {
         this.store.bytes += length;
@@ -134,14 +143,14 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
     requests.source[index] = endpoint.source;
     requests.length[index] = length;
     if (length > payload.length) {
-      this.#worker.rings.discard(dataKind, data);
+      this.#worker.discard(endpoint, dataKind, data);
       requests.fail(index, truncated(length, payload.length));
     } else if (dataKind === DATA_INLINE) {
       payload.unpack(0, length, bytes as Uint8Array, at);
       requests.complete(index);
     } else {
       requests.endpoint[index] = endpoint.id;
-      this.#worker.fetch(index, dataKind, data, payload, length);
+      this.#worker.fetch(endpoint, index, dataKind, data, payload, length);
     }
   }
 
@@ -151,18 +160,18 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
 
   protected isAnnouncedBy(kept: number, endpoint: UcxEndpoint): boolean {
     const { endpoint: from, dataKind } = this.#kept.get(kept) as Kept;
-    return from === endpoint && dataKind === DATA_RENDEZVOUS;
+    return from === endpoint && isElsewhere(dataKind);
   }
 
   protected dropKept(kept: number): void {
-    const { dataKind, data } = this.#kept.get(kept) as Kept;
+    const { endpoint, dataKind, data } = this.#kept.get(kept) as Kept;
     this.#kept.delete(kept);
-    this.#worker.rings.discard(dataKind, data);
+    this.#worker.discard(endpoint, dataKind, data);
   }
 
   /** The worker closes: what UCX holds for us goes back. */
   close(): void {
-    for (const { dataKind, data } of this.#kept.values()) this.#worker.rings.discard(dataKind, data);
+    for (const { endpoint, dataKind, data } of this.#kept.values()) this.#worker.discard(endpoint, dataKind, data);
     this.#kept.clear();
   }
 }

@@ -10,6 +10,10 @@
  * | ROOM | kind | endpoint there | bytes of counted messages that were taken | sequence number |
  * | HELLO, REFUSED | kind | - | - ; who it is, as JSON | - |
  * | WELCOME | kind | endpoint there | - ; who it is, as JSON | sequence number |
+ * | SHARE | kind | endpoint there | number of memory ; its key | sequence number |
+ * | OFFER | kind, context << 16 | endpoint there | tag, low and high ; memory, request, offset (two words), length | sequence number |
+ * | FETCHED | kind | endpoint there | request | sequence number |
+ * | UNSHARE | kind | endpoint there | number of memory | sequence number |
  * | CLOSE, CLOSED, PING, PONG | kind | endpoint there | - | sequence number |
  *
  * UCX does not promise the order of active messages, MPI's matching needs it: so all of an endpoint are numbered.
@@ -28,8 +32,11 @@ export const CLOSE = 8;
 export const CLOSED = 9;
 export const PING = 10;
 export const PONG = 11;
-
 export const ROOM = 12;
+export const SHARE = 13;
+export const OFFER = 14;
+export const FETCHED = 15;
+export const UNSHARE = 16;
 
 export const STREAM_END: number = 1 << 8;
 /** Flag of a tagged message that takes part of the window. */

@@ -17,24 +17,30 @@ import type { UcxEndpoint } from './endpoint.js';
 import { explainUcx } from './explanation.js';
 import type { UcxFabric } from './fabric.js';
 import { UcxMessages } from './messages.js';
+import { type AfterOperation, Operations } from './operations.js';
 import { UcxPoller } from './poller.js';
 import { UcxExposedMemory } from './remote-memory.js';
-import { EVENT_HEADER, HEADER_BYTES, type Rings, wordsOf } from './rings.js';
+import { DATA_OFFER, EVENT_HEADER, HEADER_BYTES, type Rings } from './rings.js';
+import { UcxShares } from './shares.js';
 import { UcxTags } from './tags.js';
 import {
   CLOSE,
   CLOSED,
   COUNTED,
   CREDIT,
+  FETCHED,
   HELLO,
   MESSAGE,
+  OFFER,
   PING,
   PONG,
   REFUSED,
   ROOM,
+  SHARE,
   STREAM,
   STREAM_END,
   TAG,
+  UNSHARE,
   W_ENDPOINT,
   W_KIND,
   W_LO,
@@ -51,18 +57,11 @@ const WINDOW_BYTES = 262_144;
 /** Turns that are given to what was said last. */
 const LAST_TURNS = 100;
 
-/** An operation of UCX that goes on, with the memory that it uses. */
-interface Operation {
-  readonly memory: Uint8Array | undefined;
-  /** Handle of the request that ends with it, or -1. */
-  readonly request: number;
-  readonly after: ((status: number, value: bigint) => void) | undefined;
-}
-
 export class UcxWorker extends Worker {
   declare readonly endpoints: UcxEndpoint[];
   readonly fabric: UcxFabric;
   readonly tags: UcxTags;
+  readonly shares: UcxShares;
   readonly messages: UcxMessages;
   readonly connections: UcxConnections;
   readonly endings: UcxEndings;
@@ -72,9 +71,9 @@ export class UcxWorker extends Worker {
   readonly window: number;
   /** Endpoints that are connected. */
   readonly live: UcxEndpoint[] = [];
-  readonly #operations = new Map<number, Operation>();
+  readonly #operations = new Operations();
   readonly #arrival = new Arrival();
-  readonly #keys: Pointer[] = [];
+  readonly #keys = new Set<Pointer>();
 
   constructor(context: Context, fabric: UcxFabric, options: WorkerOptions) {
     super(context, options, randomBytes(8).toString('hex'));
@@ -88,6 +87,7 @@ export class UcxWorker extends Worker {
     }
     this.rings = this.poller.rings;
     this.tags = new UcxTags(this);
+    this.shares = new UcxShares(this);
     this.messages = new UcxMessages(this);
     this.endings = new UcxEndings(this);
     this.connections = new UcxConnections(this, fabric);
@@ -122,14 +122,18 @@ export class UcxWorker extends Worker {
       if (row >= 0) requests.complete(row);
       return -1;
     }
-    let index = row;
-    if (index < 0) {
-      index = requests.begin(kind, payload);
-      requests.endpoint[index] = endpoint.id;
-      requests.length[index] = length;
-    }
+    const index = row >= 0 ? row : this.begin(endpoint, kind, payload);
     if (result > 0) this.track(result, memory, requests.handle(index), undefined);
     else this.finish(requests.handle(index), result);
+    return index;
+  }
+
+  /** The row of a request that sends a payload. */
+  begin(endpoint: UcxEndpoint, kind: number, payload: Payload): number {
+    const { requests } = this;
+    const index = requests.begin(kind, payload);
+    requests.endpoint[index] = endpoint.id;
+    requests.length[index] = payload.length;
     return index;
   }
 
@@ -138,9 +142,7 @@ export class UcxWorker extends Worker {
     endpoint.check();
     endpoint.connect?.();
     const { requests } = this;
-    const index = requests.begin(kind, payload);
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = payload.length;
+    const index = this.begin(endpoint, kind, payload);
     const handle = requests.handle(index);
     endpoint.pending.push(() => {
       if (requests.find(handle) === index && requests.state[index] === PENDING) begin(index);
@@ -148,44 +150,42 @@ export class UcxWorker extends Worker {
     return index;
   }
 
-  /** Fetches the data of a message into the memory of a request, which ends with it. */
-  fetch(index: number, dataKind: number, data: number, payload: Payload, length: number): void {
-    const { rings, requests } = this;
-    const handle = requests.handle(index);
-    if (payload.pieces === undefined) {
-      const result = rings.take(dataKind, data, this.addressFor(payload), length);
-      if (result > 0) this.track(result, payload.bytes, handle, undefined);
-      else this.finish(handle, result);
-      return;
-    }
-    const memory = new Uint8Array(length);
-    const result = rings.take(dataKind, data, this.fabric.addressOf(memory), length);
+  /** Fetches the data of a message of an endpoint into the memory of a request, which ends with it. */
+  fetch(endpoint: UcxEndpoint, index: number, dataKind: number, data: number, payload: Payload, length: number): void {
+    const handle = this.requests.handle(index);
+    const isDirect = payload.pieces === undefined;
+    const memory = isDirect ? payload.bytes : new Uint8Array(length);
+    const address = isDirect ? this.addressFor(payload) : this.fabric.addressOf(memory);
+    const isOffer = dataKind === DATA_OFFER;
+    const result = isOffer ? this.shares.copy(endpoint, data, address, length) : this.rings.take(dataKind, data, address, length);
     const over = (status: number) => {
-      if (status === 0) payload.unpack(0, length, memory, 0);
+      if (isOffer) this.shares.over(endpoint, data);
+      if (!isDirect && status === 0) payload.unpack(0, length, memory, 0);
       this.finish(handle, status);
     };
-    if (result > 0) this.track(result, memory, -1, over);
-    else over(result);
+    if (result <= 0) over(result);
+    else if (isDirect && !isOffer) this.track(result, memory, handle, undefined);
+    else this.track(result, memory, -1, over);
   }
 
-  /** An operation goes on: its memory is kept, its end ends a request or is told. */
-  track(
-    operation: number,
-    memory: Uint8Array | undefined,
-    request: number,
-    after: ((status: number, value: bigint) => void) | undefined,
-  ): void {
-    this.#operations.set(operation, { memory, request, after });
+  /** Nobody wants the data of a message. */
+  discard(endpoint: UcxEndpoint, dataKind: number, data: number): void {
+    if (dataKind === DATA_OFFER) this.shares.over(endpoint, data);
+    else this.rings.discard(dataKind, data);
   }
 
-  /** An operation of UCX is over. */
+  /** An operation goes on: its memory is kept, its end ends a request (unless that is -1) and is told. */
+  track(operation: number, memory: Uint8Array | undefined, request: number, after: AfterOperation | undefined): void {
+    this.#operations.begin(operation, memory, request, after);
+  }
+
+  /** An operation of UCX is over; what an atomic found stands at a word. */
   done(operation: number, status: number, words: Int32Array, at: number): void {
-    const known = this.#operations.get(operation);
-    if (known === undefined) return; // nobody waits for it
-    this.#operations.delete(operation);
-    const { request, after } = known;
-    if (after !== undefined) after(status, wordsOf(words, at));
+    const operations = this.#operations;
+    const request = operations.request(operation);
+    const after = operations.end(operation);
     if (request >= 0) this.finish(request, status);
+    after?.(status, words, at);
   }
 
   /** Ends a request with a status of UCX, if it has not ended yet. */
@@ -251,6 +251,19 @@ export class UcxWorker extends Worker {
     switch (kind) {
       case TAG:
         this.tags.arrived(endpoint, arrival);
+        break;
+      case OFFER:
+        this.shares.read(arrival);
+        this.tags.arrived(endpoint, arrival);
+        break;
+      case FETCHED:
+        this.finish(words[header + W_LO], 0);
+        break;
+      case SHARE:
+        this.shares.learn(endpoint, arrival);
+        break;
+      case UNSHARE:
+        this.shares.unlearn(endpoint, words[header + W_LO]);
         break;
       case MESSAGE:
         this.messages.arrived(endpoint, arrival);
@@ -332,26 +345,32 @@ export class UcxWorker extends Worker {
   unpackKey(endpoint: UcxEndpoint, packed: Uint8Array): Pointer {
     const key = this.fabric.addon.keyUnpack(this.rings.native.handle, endpoint.way, packed);
     if (key < 0) throw new MessagingError('MSG_INVALID', `the key of ${endpoint.peer} cannot be used. ${this.fabric.words(key)}`);
-    this.#keys.push(key);
+    this.#keys.add(key);
     return key;
+  }
+
+  releaseKey(key: Pointer): void {
+    if (this.#keys.delete(key)) this.fabric.addon.keyRelease(key);
   }
 
   explain(endpoint: Endpoint, operation: 'tag' | 'am', bytes: number): Explanation {
     if (endpoint.state !== 'ready') {
       throw new MessagingError('MSG_INVALID', `the endpoint to ${endpoint.peer} is not connected: await ready() first`);
     }
-    return explainUcx(operation, bytes, this.fabric.addon.describe(this.rings.native.handle, (endpoint as UcxEndpoint).way));
+    const { way } = endpoint as UcxEndpoint;
+    const shared = operation === 'tag' ? this.shares.explain(endpoint as UcxEndpoint) : '';
+    return explainUcx(operation, bytes, this.fabric.addon.describe(this.rings.native.handle, way), shared);
   }
 
   protected release(): void {
     // What was said last has to leave before the worker goes.
     this.#work();
     this.tags.close();
-    for (const key of this.#keys.splice(0)) this.fabric.addon.keyRelease(key);
+    this.shares.close();
+    for (const key of this.#keys) this.releaseKey(key);
     this.connections.close();
     this.#work();
     this.poller.close();
-    this.#operations.clear();
   }
 
   #work(): void {
