@@ -59,9 +59,12 @@ static napi_value memory_create_in_js(napi_env env, napi_callback_info info) {
   return number(env, memory_create_in(directory));
 }
 
+/* reserve(fd, offset, length, NUMA node or -1) -> errno or 0 */
 static napi_value memory_reserve_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
-  return number(env, memory_reserve(int_at(&c, 0), (uint64_t)number_at(&c, 1), (uint64_t)number_at(&c, 2)));
+  int fd = int_at(&c, 0), node = int_at(&c, 3);
+  uint64_t offset = (uint64_t)number_at(&c, 1), length = (uint64_t)number_at(&c, 2);
+  return number(env, node < 0 ? memory_reserve(fd, offset, length) : memory_reserve_near(fd, offset, length, node));
 }
 
 static napi_value memory_release_js(napi_env env, napi_callback_info info) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -28,6 +29,19 @@ int memory_reserve(int fd, uint64_t offset, uint64_t length) {
     if (fallocate(fd, 0, (off_t)offset, (off_t)length) == 0) return 0;
     if (errno != EINTR) return errno;
   }
+}
+
+int memory_reserve_near(int fd, uint64_t offset, uint64_t length, int node) {
+  enum { NODES = 1024, BITS = 8 * sizeof(unsigned long) };
+  unsigned long before[NODES / BITS] = {0}, wanted[NODES / BITS] = {0};
+  int mode;
+  if (node < 0 || node >= NODES) return EINVAL;
+  wanted[node / BITS] = 1ul << (node % BITS);
+  if (syscall(SYS_get_mempolicy, &mode, before, NODES + 1, NULL, 0) != 0) return errno;
+  if (syscall(SYS_set_mempolicy, MPOL_PREFERRED, wanted, NODES + 1) != 0) return errno;
+  int error = memory_reserve(fd, offset, length);
+  syscall(SYS_set_mempolicy, mode, before, NODES + 1);
+  return error;
 }
 
 int memory_release(int fd, uint64_t offset, uint64_t length) {

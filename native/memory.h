@@ -24,6 +24,8 @@ int memory_create(const char *name, int huge);
 int memory_create_in(const char *directory);
 /* Reserves the pages of a range now, so that a full file system is an error here and not a SIGBUS later. */
 int memory_reserve(int fd, uint64_t offset, uint64_t length);
+/* The same with pages of this NUMA node, as long as it has some: by the thread's policy, which is put back. EINVAL: there is no such node. */
+int memory_reserve_near(int fd, uint64_t offset, uint64_t length, int node);
 /* Gives the pages of a range back; the range reads as zero afterwards. */
 int memory_release(int fd, uint64_t offset, uint64_t length);
 /* Maps a range of fd. */

@@ -38,7 +38,7 @@ export function hostsOf(topology: Topology, root: number): Hosts {
 const SCRATCH_ID = 2;
 
 /** Blocks of ranks, as a gather or scatter over leaders moves them. */
-export interface HostBlocks extends Hosts {
+interface HostBlocks extends Hosts {
   /** Ranks per host. */
   readonly g: number;
   /** The first block of the host of `rank`; its blocks are one range of g. */

@@ -53,7 +53,7 @@ export class Board {
     const addon = loadAddon();
     const length = (RANKS + size * RANK_WORDS) * 4;
     const fd = addon.create('verbena-board', 0);
-    const reserved = fd < 0 ? -fd : addon.reserve(fd, 0, length);
+    const reserved = fd < 0 ? -fd : addon.reserve(fd, 0, length, -1);
     const mapped = reserved === 0 ? addon.map(fd, 0, length, 1, 0) : reserved;
     if (fd >= 0) closeSync(fd);
     if (typeof mapped === 'number') throw new LaunchError('LAUNCH_INVALID', `no memory for the liveness board: errno ${mapped}`);

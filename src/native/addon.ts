@@ -61,7 +61,8 @@ export interface Addon {
   create(name: string, hugePages: number): number;
   /** An unnamed file in a memory file system. */
   createIn(directory: string): number;
-  reserve(fd: number, offset: number, length: number): number;
+  /** 0, or an errno. `node`: the NUMA node, or -1. */
+  reserve(fd: number, offset: number, length: number, node: number): number;
   release(fd: number, offset: number, length: number): number;
   /** [mapping, address of its first byte], or an errno. `stop` ends the mapping, and closes fd if told so here; views of it go on. */
   map(

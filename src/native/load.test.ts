@@ -28,7 +28,7 @@ describe('loading the addon', () => {
     const program = `import(${LOAD}).then(({ loadAddon }) => {
       const addon = loadAddon();
       const fd = addon.create('terminated', 0);
-      addon.reserve(fd, 0, 4096);
+      addon.reserve(fd, 0, 4096, -1);
       require('node:worker_threads').parentPort.postMessage('calls');
       for (;;) {
         const [mapping] = addon.map(fd, 0, 4096, 1, 0);

@@ -77,6 +77,8 @@ export interface AllocOptions {
   onDemand?: boolean;
   /** Use huge pages, where the machine has some set aside. Default: false. Throws VERBS_NO_MEMORY where not. */
   hugePages?: boolean;
+  /** Take pages of this NUMA node, as long as it has some. Default: of the thread's policy. Throws VERBS_INVALID for a node that is not there. */
+  numaNode?: number;
 }
 
 /** Options of `device.mapFile`. */

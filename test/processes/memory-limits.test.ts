@@ -96,3 +96,24 @@ processTest('an on-demand region of 4 GiB raises resident memory only by the pag
   await owner.exited;
   link.close();
 });
+
+processTest('memory comes from the NUMA node that was asked for, and a node that is not there is VERBS_INVALID', async (hand) => {
+  const device = await openDevice('shm');
+  try {
+    const node = Number(/^\d+/.exec(readFileSync('/sys/devices/system/node/has_memory', 'utf8'))?.[0]);
+    const memory = new Uint8Array(device.alloc(MIB, { numaNode: node }));
+    memory.fill(1);
+    const pages = readFileSync('/proc/self/numa_maps', 'utf8').match(/verbena-arena.* dirty=256 .*/)?.[0];
+    assert.match(pages ?? '', new RegExp(` N${node}=256 `));
+    for (const bad of [{ numaNode: 1023 }, { numaNode: 5000 }, { numaNode: -1 }, { numaNode: node, onDemand: true }]) {
+      assert.throws(() => device.alloc(64, bad), { code: 'VERBS_INVALID' });
+    }
+  } catch (error) {
+    // A container may forbid memory policies, or show no nodes.
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOENT' && !/EPERM|ENOSYS/.test(message)) throw error;
+    hand.context.skip(message);
+  } finally {
+    device.close();
+  }
+});

@@ -47,7 +47,7 @@ export class SpillDirectory {
 
   /** Makes sure that the disk has room for a part of a file. @throws DATASET_DISK_FULL. */
   reserve(fd: number, offset: number, bytes: number): void {
-    const errno = loadAddon().reserve(fd, offset, bytes);
+    const errno = loadAddon().reserve(fd, offset, bytes, -1);
     if (errno === 0) return;
     this.budget.give(bytes);
     throw systemError(`no room for ${bytes} bytes in ${this.path}`, {

@@ -62,7 +62,8 @@ export class Arena {
 
   /** Zeroed memory. Throws VERBS_NO_MEMORY. */
   take(length: number, options: SegmentOptions = {}): Block {
-    if (length > LARGEST_SMALL || options.hugePages || options.onDemand) return this.#takeSegment(length, options);
+    if (length > LARGEST_SMALL || options.hugePages || options.onDemand || options.numaNode !== undefined)
+      return this.#takeSegment(length, options);
     const order = orderOf(length);
     const reused = this.#free[order]?.pop();
     if (reused) {

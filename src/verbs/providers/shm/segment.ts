@@ -46,6 +46,7 @@ export interface SegmentOptions {
   readonly hugePages?: boolean;
   /** Do not reserve the pages. */
   readonly onDemand?: boolean;
+  readonly numaNode?: number;
   /** A mounted memory file system. */
   readonly directory?: string | undefined;
 }
@@ -69,6 +70,10 @@ function noRoom(length: number, options: SegmentOptions): VerbsError {
 /** Makes a segment of this context. Throws VERBS_NO_MEMORY when the pages cannot be had. */
 export function createSegment(door: Door, name: string, length: number, options: SegmentOptions = {}): Segment {
   const { addon } = door;
+  const { numaNode } = options;
+  if (numaNode !== undefined && (options.onDemand || !Number.isInteger(numaNode) || numaNode < 0)) {
+    throw new VerbsError('VERBS_INVALID', `numaNode is the number of a node, and not for memory on demand: got ${numaNode}`);
+  }
   const fd = options.directory === undefined ? addon.create(name, options.hugePages ? 1 : 0) : addon.createIn(options.directory);
   if (fd < 0) {
     throw systemError(
@@ -80,9 +85,12 @@ export function createSegment(door: Door, name: string, length: number, options:
     ftruncateSync(fd, length);
     if (!options.onDemand) {
       if (length > SMALL && length > availableBytes()) throw noRoom(length, options);
-      const errno = addon.reserve(fd, 0, length);
+      const errno = addon.reserve(fd, 0, length, numaNode ?? -1);
       if (errno === constants.errno.ENOSPC || errno === constants.errno.ENOMEM) {
         throw noRoom(length, options);
+      }
+      if (errno === constants.errno.EINVAL && numaNode !== undefined) {
+        throw new VerbsError('VERBS_INVALID', `there is no NUMA node ${numaNode} here: see verbena doctor`);
       }
       if (errno !== 0) throw systemError(errno, `cannot reserve ${length} bytes`, 'VERBS_NO_MEMORY');
     }
