@@ -11,6 +11,7 @@ interface Result {
   min: number;
   p50: number;
   p99: number;
+  max: number;
   rounds: number;
   verified: boolean;
 }
@@ -18,6 +19,7 @@ interface Result {
 interface Document {
   results: Result[];
   ratios: Record<string, number>;
+  spreads: Record<string, [number, number]>;
   missing: Record<string, string>;
   skipped: Record<string, string>;
   failed: Record<string, string>;
@@ -38,14 +40,24 @@ function assertMeasured(document: Document, op: string, metric: string, unit: st
 }
 
 describe('verbena bench verbs', () => {
-  it('prints one JSON document on stdout and progress on stderr; measures a peer beside it and gives the ratio of the medians', async () => {
+  it('prints one JSON document on stdout and progress on stderr; measures a peer beside it and gives the ratio of their rounds', async () => {
     const { code, stdout, stderr } = await verbena(['bench', 'verbs', '--op', 'send', '--peer', 'unix', ...SHORT, '--json']);
     assert.equal(code, 0, stderr);
     const document = JSON.parse(stdout) as Document;
     assertMeasured(document, 'send', 'latency', 'us');
     const [ours, theirs] = document.results;
     assert.equal(theirs.who, 'unix');
-    assert.ok(Math.abs(document.ratios['unix'] / (theirs.p50 / ours.p50) - 1) < 0.001);
+    const ordered = [
+      theirs.min / ours.max,
+      document.spreads['unix'][0],
+      document.ratios['unix'],
+      document.spreads['unix'][1],
+      theirs.max / ours.min,
+    ];
+    assert.deepEqual(
+      ordered,
+      ordered.toSorted((a, b) => a - b),
+    );
     assert.match(stderr, /round 5 of 5/);
   });
 

@@ -5,7 +5,7 @@
 
 import type { CpuPair } from '../../cpus.js';
 import type { BenchCase } from './case.js';
-import { type Summary, summarize } from './statistics.js';
+import { median, type Summary, summarize } from './statistics.js';
 import type { SessionDetails, Subject } from './subject.js';
 
 export interface AlternateOptions {
@@ -22,6 +22,8 @@ export interface AlternateOptions {
 export interface Measured {
   readonly who: string;
   readonly summary: Summary;
+  /** The median of every round. */
+  readonly medians: readonly number[];
   readonly details: SessionDetails;
   /** Payloads were checked. */
   readonly verified: boolean;
@@ -82,7 +84,8 @@ export async function alternate(
       await attempt(subject, async () => {
         await session.verify?.();
         const verified = session.verify !== undefined;
-        measured.push({ who: subject.who, summary: summarize(rounds), details: session.describe(), verified });
+        const medians = rounds.map(median);
+        measured.push({ who: subject.who, summary: summarize(rounds), medians, details: session.describe(), verified });
       });
     }
     return { measured, failed };

@@ -7,9 +7,10 @@ import { benchDocument, benchText, caseTitle } from './report.js';
 
 const BENCH: BenchCase = { op: 'write', metric: 'latency', size: 8, mode: 'poll', memory: 'arena' };
 
-function measured(who: string, p50: number): Measured {
+function measured(who: string, p50: number, medians: readonly number[]): Measured {
   return {
     who,
+    medians,
     summary: { min: p50 / 2, p50, p99: p50 * 2, max: p50 * 3, batches: 50, rounds: 5 },
     details: { what: 'x' },
     verified: true,
@@ -18,7 +19,10 @@ function measured(who: string, p50: number): Measured {
 
 const document = benchDocument(
   BENCH,
-  { measured: [measured('verbena/shm', 0.15), measured('ucx', 0.3)], failed: { tcp: 'broke' } },
+  {
+    measured: [measured('verbena/shm', 0.15, [0.15, 0.5, 0.15]), measured('ucx', 0.3, [0.3, 1, 0.3])],
+    failed: { tcp: 'broke' },
+  },
   { missing: { zeromq: { reason: 'not installed', install: 'npm run setup:peers' } }, skipped: { unix: 'unfit' } },
   [0, 1],
 );
@@ -30,7 +34,7 @@ describe('The report', () => {
       [ours.who, ours.op, ours.size, ours.metric, ours.unit, ours.min, ours.p50, ours.p99],
       ['verbena/shm', 'write', 8, 'latency', 'us', 0.075, 0.15, 0.3],
     );
-    assert.deepEqual(document.ratios, { ucx: 2 });
+    assert.deepEqual([document.ratios, document.spreads], [{ ucx: 2 }, { ucx: [2, 2] }]);
     assert.deepEqual(document.missing, { zeromq: 'npm run setup:peers' });
     assert.deepEqual(JSON.parse(JSON.stringify(document)).failed, { tcp: 'broke' });
   });

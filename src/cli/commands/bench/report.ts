@@ -5,6 +5,7 @@ import type { Style } from '../../style.js';
 import { boxTable } from '../../table.js';
 import type { AlternateResult, Measured } from './alternate.js';
 import { type BenchCase, type Memory, type Metric, type Mode, type Op, ratioOf, unitOf } from './case.js';
+import { percentile } from './statistics.js';
 import type { Missing } from './subject.js';
 
 export interface ResultEntry {
@@ -30,8 +31,10 @@ export interface ResultEntry {
 
 export interface BenchDocument {
   readonly results: readonly ResultEntry[];
-  /** By peer: how many times better Verbena is; 1 is level, above is ahead. */
+  /** By peer: how many times better Verbena is; 1 is level, above is ahead. The median of the ratios of single rounds. */
   readonly ratios: Readonly<Record<string, number>>;
+  /** By peer: the quartiles of those ratios. */
+  readonly spreads: Readonly<Record<string, readonly [low: number, high: number]>>;
   /** By peer: the command that installs it. */
   readonly missing: Readonly<Record<string, string>>;
   /** By peer: why it has nothing to compare with this case. */
@@ -51,15 +54,24 @@ function entry(bench: BenchCase, { who, summary, details, verified }: Measured):
   return { who, op, size, metric, unit: unitOf(metric), ...summary, mode, memory, ...details, verified };
 }
 
-/** The document of one case; the first measured subject is ours. */
+/**
+ * The document of one case; the first measured subject is ours. What a machine does for seconds, such as a hypervisor that moves its processors between cores and threads
+ * of one core, happens to a round of ours and to the peer's right after it: the ratio of each such pair stays when the values themselves do not.
+ */
 export function benchDocument(bench: BenchCase, run: AlternateResult, absent: Absent, cpus: readonly number[]): BenchDocument {
   const results = run.measured.map((measured) => entry(bench, measured));
-  const [ours, ...peers] = results;
+  const [ours, ...peers] = run.measured;
   const ratios: Record<string, number> = {};
-  for (const peer of peers) ratios[peer.who] = Number(ratioOf(bench.metric, ours.p50, peer.p50).toPrecision(4));
+  const spreads: Record<string, readonly [number, number]> = {};
+  for (const { who, medians } of peers) {
+    const paired = medians.map((theirs, round) => ratioOf(bench.metric, ours.medians[round], theirs));
+    const at = (share: number) => Number(percentile(paired, share).toPrecision(4));
+    ratios[who] = at(0.5);
+    spreads[who] = [at(0.25), at(0.75)];
+  }
   const missing: Record<string, string> = {};
   for (const [who, { install }] of Object.entries(absent.missing)) missing[who] = install;
-  return { results, ratios, missing, skipped: absent.skipped, failed: run.failed, cpus };
+  return { results, ratios, spreads, missing, skipped: absent.skipped, failed: run.failed, cpus };
 }
 
 /** A value with its unit, three digits. */

@@ -17,7 +17,7 @@ const BUDGET_MS = 85_000;
 const LIMIT_MS = 95_000;
 /** Starting a round of a peer that is a program of its own. */
 const ROUND_OVERHEAD_MS = 500;
-const ROUND_MS = 300;
+const ROUND_MS = 150;
 const IDLE_MS = 2000;
 
 /** The longest round for which everything fits the budget. */
@@ -29,7 +29,7 @@ export const benchVerbs = defineCommand({
   name: 'verbs',
   summary: 'measures the verbs, side by side with other systems',
   description: `Two processes, each pinned to a core, and with --peer other systems on the same cores. After a warm-up they take turns, at least five
-rounds, in one run; a ratio is of medians and says how many times better Verbena is: the peer's time over ours, or our bandwidth over
+rounds, in one run; a ratio is the median of the ratios of the rounds and says how many times better Verbena is: the peer's time over ours, or our bandwidth over
 the peer's. 1 is level, above is ahead.
 
 What is measured: latency is half a round trip, over batches of 1,000 (read and atomics: one operation, from post to completion);
@@ -50,13 +50,13 @@ The figures mean something only on a machine that does nothing else.`,
     memory: { type: 'choice', choices: MEMORIES, default: 'arena', summary: 'device.alloc, or an ordinary ArrayBuffer' },
     provider: { type: 'string', default: 'shm', value: 'NAME', summary: 'the provider, as openDevice takes it' },
     peer: { type: 'list', choices: PEER_NAMES, default: [], value: 'NAME,...', summary: 'systems to measure beside, or all' },
-    rounds: { type: 'integer', default: 5, min: 5, max: 50, summary: 'rounds of each system, in turn' },
+    rounds: { type: 'integer', default: 11, min: 5, max: 50, summary: 'rounds of each system, in turn' },
     'round-ms': {
       type: 'integer',
       min: 10,
       max: 5000,
       value: 'MS',
-      summary: 'length of one round; default: what fits, at most 300',
+      summary: 'length of one round; default: what fits, at most 150',
     },
     peers: { type: 'integer', default: 1000, min: 1, max: 10_000, summary: 'peers of --metric footprint' },
     cpus: { type: 'string', value: 'A,B', summary: 'the two CPUs to run on; default: two cores of one package' },
@@ -116,7 +116,7 @@ The figures mean something only on a machine that does nothing else.`,
       progress,
     };
     if (options.all) {
-      const document = await measureTargets({ ...shared, roundMs: options['round-ms'] ?? 200 });
+      const document = await measureTargets({ ...shared, roundMs: options['round-ms'] ?? 100 });
       const failed = document.rows.some((row) => row.verdict === 'below');
       return { document, text: () => targetText(document, style, true), exitCode: failed ? 1 : 0 };
     }

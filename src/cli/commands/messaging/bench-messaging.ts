@@ -51,7 +51,7 @@ export async function measureMessaging(bench: MessagingCase, options: MeasureOpt
   const fits = (BUDGET_MS * 0.7) / (options.rounds * subjects.length) - ROUND_OVERHEAD_MS;
   const run = await alternate(theirs, subjects, {
     ...options,
-    roundMs: options.roundMs ?? Math.max(20, Math.min(300, fits)),
+    roundMs: options.roundMs ?? Math.max(20, Math.min(150, fits)),
     deadline: performance.now() + BUDGET_MS,
   });
   const document = benchDocument(theirs, run, { missing, skipped }, options.cpus);
@@ -72,13 +72,13 @@ const OPTIONS = {
     value: 'NAME,...',
     summary: 'systems to measure beside, or all',
   },
-  rounds: { type: 'integer', default: 5, min: 5, max: 50, summary: 'rounds of each system, in turn' },
+  rounds: { type: 'integer', default: 11, min: 5, max: 50, summary: 'rounds of each system, in turn' },
   'round-ms': {
     type: 'integer',
     min: 10,
     max: 5000,
     value: 'MS',
-    summary: 'length of one round; default: what fits, at most 300',
+    summary: 'length of one round; default: what fits, at most 150',
   },
   cpus: { type: 'string', value: 'A,B', summary: 'the two CPUs to run on; default: two cores of one package' },
 } as const satisfies OptionSpecs;
