@@ -2,6 +2,7 @@
  * The thread that writes a rank's shards: copies, hashes, writes, syncs, renames. The thread of the first rank also commits: when every shard has its
  * `.sum` beside it, it writes the manifest and gives the folder its name. The step never waits for any of this.
  */
+/// <reference lib="es2024.sharedmemory" />
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
@@ -21,8 +22,9 @@ export interface ShardLayout {
   readonly header: Uint8Array;
   /** What follows the header, where it lies in this process. */
   readonly pieces: readonly Piece[];
-  /** For each copy under way: what the pieces are (PIECE), and those that the step has saved. */
-  readonly slots: readonly { readonly words: Int32Array; readonly saved: Uint8Array }[];
+  /** How many shards the step has asked for, in the slots one after the other. It rings here: a message would take several times as long to send. */
+  readonly bell: Int32Array;
+  readonly slots: readonly Slot[];
   readonly manifest: Omit<Manifest, 'shards' | 'step' | 'optimizer'> & {
     readonly optimizer: Omit<Manifest['optimizer'], 'steps'>;
   };
@@ -32,12 +34,14 @@ export interface ShardLayout {
   readonly commitTimeoutMs: number;
 }
 
-/** A shard to write: to be copied before the step writes its memory again. */
-export interface WriteShard {
-  readonly slot: number;
-  readonly step: number;
-  readonly optimizerSteps: number;
-  /** What the step changes before that: small, and sent along. */
+/** A shard to write, in shared memory: to be copied before the step writes its memory again. */
+export interface Slot {
+  /** What the pieces are (PIECE), and those that the step has saved. */
+  readonly words: Int32Array;
+  readonly saved: Uint8Array;
+  /** Steps done, by the training and by the optimizer. */
+  readonly steps: Float64Array;
+  /** What the step changes earlier: small, and saved at once. */
   readonly state: Float32Array;
 }
 
@@ -93,14 +97,10 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 let current: ShardLayout | undefined;
-/** Memory of the copies, one a slot. */
-let copies: Uint8Array[] = [];
 let queue = Promise.resolve();
 
 /** Copies what the step has not saved. Returns the shard's data, in order. */
-function copy({ pieces, slots }: ShardLayout, { slot, state }: WriteShard): Uint8Array[] {
-  const { words, saved } = slots[slot];
-  const own = copies[slot];
+function copy({ pieces }: ShardLayout, { words, saved, state }: Slot, own: Uint8Array): Uint8Array[] {
   const data = pieces.map(({ address, bytes, at }, i) => {
     Atomics.wait(never, 0, 0, COPY_REST_MS);
     if (Atomics.compareExchange(words, i, PIECE.open, PIECE.taken) === PIECE.open) copyBytes(address, addressOf(own) + at, bytes);
@@ -123,9 +123,13 @@ function sayOf(layout: ShardLayout, partial: string, said: ShardEntry | undefine
   renameSync(`${path}.tmp`, path);
 }
 
-async function write(layout: ShardLayout, task: WriteShard, data: readonly Uint8Array[]): Promise<ShardWritten['outcome']> {
+async function write(
+  layout: ShardLayout,
+  steps: readonly [done: number, optimizer: number],
+  data: readonly Uint8Array[],
+): Promise<ShardWritten['outcome']> {
   const { shard, shards, header } = layout;
-  const partial = partialFolder(layout, task.step);
+  const partial = partialFolder(layout, steps[0]);
   const file = shardFile(shard, shards);
   const bytes = data.reduce((sum, chunk) => sum + chunk.length, header.length);
   let failure: unknown;
@@ -137,12 +141,16 @@ async function write(layout: ShardLayout, task: WriteShard, data: readonly Uint8
     for (const path of [file, `${file}.tmp`]) rmSync(join(partial, path), { recursive: true, force: true });
     sayOf(layout, partial, undefined);
   }
-  const isWhole = shard === 0 && (await commit(layout, task, partial));
+  const isWhole = shard === 0 && (await commit(layout, steps, partial));
   if (failure !== undefined) throw failure;
   return shard > 0 ? 'own shard' : isWhole ? 'whole' : 'left out';
 }
 
-async function commit(layout: ShardLayout, { step, optimizerSteps }: WriteShard, partial: string): Promise<boolean> {
+async function commit(
+  layout: ShardLayout,
+  [step, optimizerSteps]: readonly [done: number, optimizer: number],
+  partial: string,
+): Promise<boolean> {
   const { directory, shards, keep, commitTimeoutMs } = layout;
   const sums = Array.from({ length: shards }, (_, shard) => join(partial, `${shardFile(shard, shards)}.sum`));
   const deadline = performance.now() + commitTimeoutMs;
@@ -204,22 +212,34 @@ function answer(
   });
 }
 
-parentPort?.on('message', (message: ShardLayout | WriteShard | LeftOut) => {
+/** Takes the shards that the step asks for, until there is another layout. */
+async function watch(layout: ShardLayout): Promise<void> {
+  const { bell, slots } = layout;
+  // Touched now, so that no copy has to wait for pages.
+  const copies = slots.map(({ saved }) => new Uint8Array(saved.length).fill(0));
+  for (let taken = 0; layout === current; ) {
+    await Atomics.waitAsync(bell, 0, taken).value;
+    for (; taken < Atomics.load(bell, 0); taken++) {
+      const slot = taken % slots.length;
+      const [done, optimizer] = slots[slot].steps;
+      const data = copy(layout, slots[slot], copies[slot]);
+      answer(slot, done, () => write(layout, [done, optimizer], data));
+    }
+  }
+}
+
+parentPort?.on('message', (message: ShardLayout | LeftOut) => {
   if ('pieces' in message) {
+    const before = current;
     current = message;
-    // Touched now, so that no copy has to wait for pages.
-    copies = message.slots.map(({ saved }) => new Uint8Array(saved.length).fill(0));
+    if (before !== undefined) Atomics.notify(before.bell, 0);
+    void watch(message);
     return;
   }
   const layout = current as ShardLayout;
-  if ('leftOut' in message) {
-    const { leftOut: step } = message;
-    answer(undefined, step, () => {
-      sayOf(layout, partialFolder(layout, step), undefined);
-      return 'left out';
-    });
-    return;
-  }
-  const data = copy(layout, message);
-  answer(message.slot, message.step, () => write(layout, message, data));
+  const { leftOut: step } = message;
+  answer(undefined, step, () => {
+    sayOf(layout, partialFolder(layout, step), undefined);
+    return 'left out';
+  });
 });

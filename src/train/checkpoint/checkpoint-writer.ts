@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 import { addressOf } from '../../nn/kernels.js';
 import { nowMs } from '../clock.js';
 import type { Distributed } from '../distribute.js';
-import type { LeftOut, ShardLayout, ShardWritten, WriteShard } from './checkpoint-thread.js';
+import type { LeftOut, ShardLayout, ShardWritten } from './checkpoint-thread.js';
 import { partOf } from './layout.js';
 import { restoreCheckpoint } from './restore.js';
 import { safetensorsHeader, type Tensor } from './safetensors.js';
@@ -80,25 +80,27 @@ export class CheckpointWriter {
    */
   async begin(training: Distributed): Promise<void> {
     const began = nowMs();
-    if (this.#options.whenBusy === 'wait') while (!this.#busy.includes(false)) await once(this.#thread, 'message');
     this.prepare(training);
-    const { model, optimizer, rank, stepsDone } = training;
-    const slot = this.#busy.indexOf(false);
+    const { bell, slots } = this.#layout as ShardLayout;
+    const slot = bell[0] % SLOTS;
+    if (this.#options.whenBusy === 'wait') while (this.#busy[slot]) await once(this.#thread, 'message');
+    const { model, optimizer, stepsDone } = training;
     this.#asked++;
     this.#thread.ref();
-    if (slot < 0) {
+    if (this.#busy[slot]) {
       this.#skipped++;
       this.#thread.postMessage({ leftOut: stepsDone } satisfies LeftOut);
       return;
     }
-    const { words, saved } = (this.#layout as ShardLayout).slots[slot];
+    const { words, saved, steps, state } = slots[slot];
     words.fill(PIECE.open);
+    [steps[0], steps[1]] = [stepsDone, optimizer.steps];
     // Untrained state changes with the next forward, parameters and moments with the next update.
-    const state = rank === 0 ? model.state.slice() : new Float32Array(0);
-    const task: WriteShard = { slot, step: stepsDone, optimizerSteps: optimizer.steps, state };
+    if (state.length > 0) state.set(model.state);
     this.#busy[slot] = true;
     this.#begun++;
-    this.#thread.postMessage(task);
+    Atomics.add(bell, 0, 1);
+    Atomics.notify(bell, 0);
     const sources = this.#sources;
     training.beforeNextUpdate(() => {
       const at = nowMs();
@@ -140,9 +142,12 @@ export class CheckpointWriter {
       shards: size,
       header: safetensorsHeader([...moving, ...state], { format: 'verbena checkpoint', shard: `${rank} of ${size}` }),
       pieces,
+      bell: new Int32Array(new SharedArrayBuffer(4)),
       slots: Array.from({ length: SLOTS }, () => ({
         words: new Int32Array(new SharedArrayBuffer(4 * pieces.length)),
         saved: new Uint8Array(new SharedArrayBuffer(bytes)).fill(0), // its pages are there before a step needs them
+        steps: new Float64Array(new SharedArrayBuffer(16)),
+        state: new Float32Array(new SharedArrayBuffer(rank === 0 ? model.state.byteLength : 0)),
       })),
       manifest: {
         format: 1,
