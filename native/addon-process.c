@@ -19,6 +19,12 @@ static napi_value process_stat_js(napi_env env, napi_callback_info info) {
   return pair(env, number(env, (double)start_time), number(env, letter));
 }
 
+/* isGone(pid, start time) -> 1 when that process has ended for sure */
+static napi_value is_gone(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  return number(env, process_is_gone((pid_t)number_at(&c, 0), (uint64_t)number_at(&c, 1)));
+}
+
 /* allowTracing(pid): Yama level 1 lets only declared processes read our memory; -1 declares any of the same user. */
 static napi_value allow_tracing(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
@@ -68,6 +74,7 @@ static napi_value peer_uid(napi_env env, napi_callback_info info) {
 void process_door(napi_env env, napi_value exports) {
   static const door_function functions[] = {
       {"processStat", process_stat_js},
+      {"isGone", is_gone},
       {"allowTracing", allow_tracing},
       {"pin", pin_thread},
       {"shortenSlice", shorten_slice},

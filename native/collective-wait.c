@@ -53,7 +53,8 @@ int co_is_dead(collective *c, int rank) {
   if (process.fd >= 0) return poll(&process, 1, 0) == 1;
   uint64_t start_time;
   char letter;
-  return process_stat(c->peers[rank].pid, &start_time, &letter) != 0 || start_time != c->peers[rank].start_time || letter == 'Z';
+  int error = process_stat(c->peers[rank].pid, &start_time, &letter);
+  return error ? error == ESRCH : start_time != c->peers[rank].start_time || letter == 'Z';
 }
 
 /* What ends a wait: CALL_DONE while there is nothing. */

@@ -455,10 +455,7 @@ int liveness_watch(liveness *l, int rank, pid_t pid, uint64_t start_time) {
   int fd = (int)syscall(SYS_pidfd_open, pid, 0);
   int gone = fd < 0 && errno == ESRCH;
   if (fd < 0 && !gone) return errno; /* an old kernel: the coordinator's word remains */
-  uint64_t found;
-  char state;
-  /* a descriptor of a reused pid is a descriptor of a stranger */
-  if (gone || process_stat(pid, &found, &state) != 0 || found != start_time) gone = 1;
+  if (process_is_gone(pid, start_time)) gone = 1; /* a descriptor of a reused pid is a descriptor of a stranger */
   pthread_mutex_lock(&l->lock);
   if (gone) {
     if (fd >= 0) close(fd);

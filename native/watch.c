@@ -41,7 +41,7 @@ int process_stat(pid_t pid, uint64_t *start_time, char *state) {
   char path[48], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ESRCH;
+  if (fd < 0) return errno == ENOENT ? ESRCH : errno;
   ssize_t n = read(fd, text, sizeof text - 1);
   close(fd);
   if (n <= 0) return ESRCH;
@@ -57,6 +57,13 @@ int process_stat(pid_t pid, uint64_t *start_time, char *state) {
   }
   *start_time = strtoull(p, NULL, 10);
   return 0;
+}
+
+int process_is_gone(pid_t pid, uint64_t start_time) {
+  uint64_t found;
+  char state;
+  int error = process_stat(pid, &found, &state);
+  return error ? error == ESRCH : found != start_time;
 }
 
 static void report(watch *w, entry *e, int32_t value) {
@@ -82,15 +89,17 @@ static int has_ended(entry *e, char state) {
 }
 
 static void look(watch *w, entry *e) {
-  uint64_t start_time;
-  char state;
+  uint64_t start_time = e->start_time;
+  char state = 0;
   if (e->dead) return;
-  if (process_stat(e->pid, &start_time, &state) != 0 || start_time != e->start_time || has_ended(e, state)) {
+  int error = process_stat(e->pid, &start_time, &state);
+  if (error == ESRCH || start_time != e->start_time || has_ended(e, state)) {
     e->dead = 1;
     close_pidfd(w, e);
     report(w, e, WATCH_DEAD);
     return;
   }
+  if (error) return; /* nothing else is known now */
   int32_t value = state == 'T' ? WATCH_STOPPED : WATCH_RUNNING;
   if (value != __atomic_load_n(e->word, __ATOMIC_SEQ_CST)) report(w, e, value);
 }

@@ -26,7 +26,9 @@ void watch_remove(watch *w, int handle);
 /* Ends the thread. */
 void watch_stop(watch *w);
 
-/* Start time and state letter of a process, from /proc. Returns 0, or ESRCH. */
+/* Start time and state letter of a process, from /proc. Returns 0, ESRCH when it is gone, or why nobody knows: EMFILE, say. */
 int process_stat(pid_t pid, uint64_t *start_time, char *state);
+/* Whether it has ended for sure. */
+int process_is_gone(pid_t pid, uint64_t start_time);
 
 #endif

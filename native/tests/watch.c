@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include "check.h"
 
@@ -75,6 +76,31 @@ static void a_process_is_described_by_its_start_time_and_state(void) {
   CHECK(again >= start); /* a name full of parentheses does not move the fields */
   kill_and_reap(pid);
   CHECK(process_stat(pid, &again, &state) == ESRCH);
+}
+
+/* A process that may open no more files cannot look into /proc: that is not the end of the others. */
+static void a_process_that_cannot_be_looked_at_is_not_dead(void) {
+  int32_t word, own = WATCH_RUNNING;
+  uint64_t start = start_of(getpid()), found;
+  char state;
+  pid_t pid = fork_idle();
+  int handle = add(pid, &word);
+  struct rlimit before;
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  struct rlimit none = {.rlim_cur = 3, .rlim_max = before.rlim_max};
+  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  CHECK(process_stat(getpid(), &found, &state) == EMFILE);
+  CHECK(!process_is_gone(getpid(), start));
+  int second = watch_add(w, getpid(), start, &own); /* looks at once */
+  CHECK(load(&own) == WATCH_RUNNING && load(&word) == WATCH_RUNNING);
+  kill(pid, SIGKILL);
+  await(&word, WATCH_DEAD); /* by its pidfd */
+  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(!process_is_gone(getpid(), start) && process_is_gone(getpid(), start + 1));
+  CHECK(waitpid(pid, NULL, 0) == pid);
+  CHECK(process_is_gone(pid, start));
+  watch_remove(w, second);
+  watch_remove(w, handle);
 }
 
 static void a_killed_process_is_noticed_before_anybody_reaps_it(void) {
@@ -241,6 +267,7 @@ int main(void) {
   CHECK(watch_start(&attention, bell.write_fd, &w) == 0);
   int files = open_files();
   RUN(a_process_is_described_by_its_start_time_and_state);
+  RUN(a_process_that_cannot_be_looked_at_is_not_dead);
   RUN(a_killed_process_is_noticed_before_anybody_reaps_it);
   RUN(a_stopped_process_is_noticed_and_so_is_its_going_on);
   RUN(who_is_dead_when_added_is_dead_at_once);

@@ -167,8 +167,10 @@ export interface Addon {
   /** Ends a watch, a watcher, a transfer thread, a liveness thread, a datagram socket or says a farewell. */
   stop(resource: Address): void;
 
-  /** [start time, state letter code], or undefined when there is no such process. */
+  /** [start time, state letter code], or undefined when there is no such process, or no more file can be opened to look. */
   processStat(pid: number): [startTime: number, state: number] | undefined;
+  /** 1 when the process that started then has ended for sure. */
+  isGone(pid: number, startTime: number): number;
   allowTracing(pid: number): number;
   /** Pins the calling thread to a core. */
   pin(cpu: number): number;

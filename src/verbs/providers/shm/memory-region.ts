@@ -170,8 +170,8 @@ export class ShmMemoryRegion extends RegisteredRegion {
       const deadline = performance.now() + LET_GO_MS;
       for (let round = 0; isUsing(); round++) {
         if (round % 256 !== 255) continue;
-        const stat = device.door.addon.processStat(i32[at + IN_PID]);
-        if (Atomics.load(i32, at + IN_STATE) !== 2 || !stat || stat[0] !== f64[(at >> 1) + IN_START_F64]) break;
+        const isGone = device.door.addon.isGone(i32[at + IN_PID], f64[(at >> 1) + IN_START_F64]);
+        if (Atomics.load(i32, at + IN_STATE) !== 2 || isGone) break;
         if (performance.now() > deadline) {
           throw new VerbsError(
             'VERBS_BUSY',

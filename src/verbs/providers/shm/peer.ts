@@ -205,8 +205,7 @@ export class Peer {
   /** An entry whose owner is dead may be taken over. */
   #deserted(at: number): boolean {
     if (Atomics.load(this.i32, at + IN_STATE) !== 2) return false;
-    const stat = this.#door.addon.processStat(this.i32[at + IN_PID]);
-    return !stat || stat[0] !== this.f64[(at >> 1) + IN_START_F64];
+    return this.#door.addon.isGone(this.i32[at + IN_PID], this.f64[(at >> 1) + IN_START_F64]) !== 0;
   }
 
   /** Gives the entry back. */

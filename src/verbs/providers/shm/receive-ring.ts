@@ -416,8 +416,7 @@ export class ReceiveRing {
     const claim = Atomics.load(i32, this.#requestAt(position) + REQUEST_CLAIM);
     const at = INITIATORS + ((claim & 0xfff) - 1) * INITIATOR_WORDS;
     const { i32: control, f64 } = this.#device;
-    const stat = this.#device.door.addon.processStat(control[at + IN_PID]);
-    if (stat && stat[0] === f64[(at >> 1) + IN_START_F64]) return;
+    if (!this.#device.door.addon.isGone(control[at + IN_PID], f64[(at >> 1) + IN_START_F64])) return;
     if (Atomics.load(i32, slot) === ((position + 1) | 0)) return;
     if (
       Atomics.compareExchange(i32, this.#requestAt(position) + REQUEST_CLAIM, claim, claimWord(position, this.depth)) === claim
