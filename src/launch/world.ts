@@ -298,9 +298,10 @@ async function join(options: InitOptions): Promise<World> {
   const heartbeatMs = setting(options, 'heartbeatMs', 'VERBENA_HEARTBEAT_MS', 1000);
   const silenceMs = setting(options, 'silenceMs', 'VERBENA_SILENCE_MS', 10_000);
   const { finalizeTimeoutMs = 30_000 } = options;
-  const [startTime] = loadAddon().processStat(process.pid) ?? [0];
+  const stat = loadAddon().processStat(process.pid);
+  if (!stat) throw new LaunchError('LAUNCH_INVALID', 'cannot read /proc/self/stat: is /proc mounted? Or raise ulimit -n');
   const wantedInterface = options.interface ?? env['VERBENA_INTERFACE'];
-  const self = describeSelf(at.rank, startTime, {
+  const self = describeSelf(at.rank, stat[0], {
     virtualHost: at.virtualHost,
     interface: wantedInterface,
     engine: env['VERBENA_ENGINE'],

@@ -6,5 +6,6 @@ import { VerbsError, type VerbsErrorCode } from './errors.js';
 /** A VerbsError for an errno of the addon, of either sign. */
 export function systemError(errno: number, what: string, code: VerbsErrorCode = 'VERBS_SYSTEM'): VerbsError {
   const name = getSystemErrorName(-Math.abs(errno));
-  return new VerbsError(code, `${what}: ${name}`);
+  const advice = name === 'EMFILE' ? ': this process may not open more files: close some, or raise ulimit -n' : '';
+  return new VerbsError(code, `${what}: ${name}${advice}`);
 }

@@ -33,6 +33,32 @@ processTest('a full memory file system is VERBS_NO_MEMORY at alloc, and what was
   }
 });
 
+/** Opens devices as long as there are files for them, and closes them. */
+const OPENER = `
+import { readdirSync } from 'node:fs';
+const { openDevice } = await import(process.argv[1]);
+const files = async () => (await new Promise((resolve) => setTimeout(resolve, 100)), readdirSync('/proc/self/fd').length);
+(await openDevice('shm')).close();
+const [before, devices] = [await files(), []];
+const { code, message } = await (async () => { for (;;) devices.push(await openDevice('shm')); })().catch((error) => error);
+for (const device of devices) device.close();
+console.log(JSON.stringify({ opened: devices.length, code, message, left: (await files()) - before }));
+`;
+
+processTest('too many open files is an error that names the limit, and nothing stays open', async () => {
+  const verbs = new URL('../../src/verbs/index.js', import.meta.url).href;
+  for (const limit of [100, 101, 102, 103]) {
+    const words = ['-c', `ulimit -n ${limit} && exec "$@"`, 'sh', process.execPath, '--input-type=module', '-e', OPENER, verbs];
+    const { stdout, stderr } = spawnSync('sh', words, { encoding: 'utf8', timeout: 30_000 });
+    assert.notEqual(stdout, '', stderr);
+    const { opened, code, message, left } = JSON.parse(stdout) as Record<string, unknown>;
+    assert.ok((opened as number) > 2, stdout);
+    assert.equal(code, 'VERBS_SYSTEM', stdout);
+    assert.match(message as string, /EMFILE.* raise ulimit -n/);
+    assert.equal(left, 0, stdout);
+  }
+});
+
 processTest('huge pages come from the pool of the machine, and a pool that is too small is VERBS_NO_MEMORY', async (hand) => {
   const setting = '/proc/sys/vm/nr_hugepages';
   const before = readFileSync(setting, 'utf8');

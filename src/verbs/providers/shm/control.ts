@@ -5,7 +5,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Door } from '../../../native/door.js';
 import { VerbsError } from '../../errors.js';
-import { systemError } from '../../system-error.js';
 import {
   CONTROL_BYTES,
   CONTROL_NAME,
@@ -127,13 +126,17 @@ export class Control {
   #serial = 0;
 
   constructor(door: Door, name: string) {
+    const stat = door.addon.processStat(process.pid);
+    if (!stat)
+      throw new VerbsError(
+        'VERBS_SYSTEM',
+        'cannot read /proc/self/stat: is /proc mounted? Or may this process not open more files (EMFILE): close some, or raise ulimit -n',
+      );
     const segment = createSegment(door, CONTROL_NAME, CONTROL_BYTES, { onDemand: true });
     if (segment.fd > 0xffff) {
       segment.close(door);
       throw new VerbsError('VERBS_SYSTEM', 'this process has more than 65,536 open files: a device must be opened before that');
     }
-    const stat = door.addon.processStat(process.pid);
-    if (!stat) throw systemError(2, 'cannot read /proc: is it mounted?');
     const random = new Int32Array(new Uint8Array(randomBytes(8)).buffer);
     this.segment = segment;
     this.startTime = stat[0];

@@ -148,7 +148,10 @@ export class ShmDevice extends ProvidedDevice {
     this.i32 = this.control.segment.i32;
     this.f64 = this.control.segment.f64;
     const bell = this.door.addon.bellOpen(() => this.#rang());
-    if (typeof bell === 'number') throw systemError(bell, 'cannot make a pipe');
+    if (typeof bell === 'number') {
+      this.control.close(this.door);
+      throw systemError(bell, 'cannot make a pipe');
+    }
     this.#bell = bell[0];
     this.bellFd = bell[1];
     this.i32[H_BELL] = this.bellFd;
@@ -158,7 +161,12 @@ export class ShmDevice extends ProvidedDevice {
     this.#transfers = new Transfers(this);
     this.peers = new Peers(this);
     this.memory = new Buffers(this);
-    this.#scratch = this.arena.take(SCRATCH_BYTES);
+    try {
+      this.#scratch = this.arena.take(SCRATCH_BYTES);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
   }
 
   /** Address of a word of the control segment. */
