@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
-import { ACTOR, jobTest, type Running, type Stage } from './job.js';
+import { ACTOR, jobTest, type Running, type Stage, VERBENA } from './job.js';
 
 const SECRET = '0123456789abcdef0123456789abcdef';
 
@@ -40,6 +40,12 @@ jobTest('a script that throws before init()', async (stage) => {
     1,
     /rank 1 \(pid \d+ on [^)]+\) exited with code 1 before it called init\(\); its last lines:[\s\S]*thrown before init/,
   );
+});
+
+jobTest('more ranks than the limit of open files allows', async (stage) => {
+  const command = [process.execPath, VERBENA, 'run', '-n', '20', ACTOR, 'hello'];
+  const job = stage.start('sh', ['-c', 'ulimit -n 80 && exec "$@"', 'sh', ...command]);
+  await fails(job, 1, /^verbena: rank \d+ cannot be started \(spawn \S+ EMFILE\): .*raise ulimit -n\n$/);
 });
 
 jobTest('a port in use', async (stage) => {

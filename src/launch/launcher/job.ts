@@ -180,6 +180,7 @@ class Attempt {
       if (stdin && first) stdin.pipe(first);
       await Promise.all(ends);
     } catch (error) {
+      this.#ended ??= 'a rank that cannot be started'; // what the others end with is no news
       for (const handle of this.#handles) handle.signal('SIGKILL');
       await Promise.all(this.#handles.map(({ exited }) => exited));
       throw error;

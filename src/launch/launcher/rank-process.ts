@@ -85,6 +85,7 @@ export async function startRank(spec: RankSpec, host: string, take: TakeLine): P
     child.once('spawn', resolve);
     child.once('error', (error: NodeJS.ErrnoException) => reject(startError(error, command[0], spec.rank)));
   });
+  await started; // one that was not even begun has no pipes
   const exited = ended(child);
   const pipe = child.stdio[3] as Duplex;
   pipe.on('error', () => {}); // the rank is gone before it read: its exit tells
@@ -95,7 +96,6 @@ export async function startRank(spec: RankSpec, host: string, take: TakeLine): P
     source.on('close', () => splitter.end());
   }
   child.stdin?.on('error', () => {});
-  await started;
   pipe.write(`${JSON.stringify(spec.handOver)}\n`);
   const { pid } = child as { pid: number };
   return { rank: spec.rank, pid, host, stdin: child.stdin, exited, signal: (signal) => signalGroup(pid, signal) };
@@ -130,12 +130,17 @@ function ended(child: ChildProcess): Promise<RankExit> {
   });
 }
 
+const REACHED: Readonly<Record<string, string>> = {
+  EAGAIN: 'the limit of processes is reached: start fewer ranks, or raise ulimit -u',
+  EMFILE: 'the limit of open files is reached: start fewer ranks, or raise ulimit -n',
+  ENOMEM: 'there is no memory left: start fewer ranks',
+};
+
 function startError(error: NodeJS.ErrnoException, command: string, rank: number): LaunchError {
   const advice =
-    error.code === 'EAGAIN' || error.code === 'ENOMEM'
-      ? 'the limit of processes or memory is reached: start fewer ranks, or raise ulimit -u'
-      : command === 'taskset'
-        ? 'taskset is needed for --bind: install util-linux, or use --bind none'
-        : 'check that the working directory exists and that node may be executed';
+    REACHED[error.code ?? ''] ??
+    (command === 'taskset'
+      ? 'taskset is needed for --bind: install util-linux, or use --bind none'
+      : 'check that the working directory exists and that node may be executed');
   return new LaunchError('LAUNCH_HOST', `rank ${rank} cannot be started (${error.message}): ${advice}`, { cause: error, rank });
 }
