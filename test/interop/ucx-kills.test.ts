@@ -30,6 +30,7 @@ for (const device of ['ucx:TLS=sm,self', 'ucx:TLS=tcp;NET_DEVICES=lo']) {
     context.diagnostic(`VERBENA_SEED=${seed}`);
     const here = await openContext({ device });
     const worker = await here.createWorker({ timeoutMs: 60_000 });
+    const shared = here.alloc(1 << 20);
     for (let round = 0; round < ROUNDS; round++) {
       const victim = fork(VICTIM, [device]);
       try {
@@ -40,6 +41,7 @@ for (const device of ['ucx:TLS=sm,self', 'ucx:TLS=tcp;NET_DEVICES=lo']) {
         const [large, into, small] = [new Uint8Array(1 << 20), new Uint8Array(1 << 20), new Uint8Array(100)];
         const ends = [
           () => endpoint.send(1, large),
+          () => endpoint.send(1, shared),
           () => endpoint.send(1, small),
           () => endpoint.am(1, small.subarray(0, 8), small),
           () => endpoint.am(1, small.subarray(0, 8), large),
