@@ -21,6 +21,7 @@ export interface ExposedMemory {
   pack(): Uint8Array;
   /** Lets the memory go out of use. */
   close(): void;
+  [Symbol.dispose](): void;
 }
 
 /** Memory of a peer. Made by `endpoint.unpack`. */

@@ -67,6 +67,10 @@ export class VerbsExposedMemory implements ExposedMemory {
       registration.cache.release(registration);
     });
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }
 
 export class VerbsRemoteMemory extends RemoteMemory {

@@ -56,6 +56,10 @@ export class UcxExposedMemory implements ExposedMemory {
     if (this.#isOwn) this.#fabric.unmap(this.#memory);
     this.#isOwn = false;
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }
 
 export class UcxRemoteMemory extends RemoteMemory {
