@@ -1,7 +1,7 @@
 /** The examples about datasets run as their README says. */
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,9 +16,10 @@ async function output(stage: Stage, words: readonly string[]): Promise<string> {
   return job.stdout;
 }
 
-jobTest('17-word-count counts the same twice', async (stage) => {
-  const text = await output(stage, ['exec', join(EXAMPLES, '17-word-count', 'count.ts'), join(EXAMPLES, '17-word-count')]);
-  assert.match(text, /^( +\d+ \S+\n){3}counted natively: the same\n$/);
+jobTest('17-word-count prints what its README shows', async (stage) => {
+  const folder = join(EXAMPLES, '17-word-count');
+  const text = await output(stage, ['exec', join(folder, 'count.ts'), join(EXAMPLES, '..', 'LICENSE')]);
+  assert.equal(text, readFileSync(join(folder, 'README.md'), 'utf8').split('```\n')[3]);
 });
 
 jobTest('18-terasort sorts what sort gen makes, and sort check agrees', async (stage) => {

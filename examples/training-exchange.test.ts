@@ -12,9 +12,9 @@ describe('examples of gradient exchange', () => {
   for (const folder of ['11-parameter-server', '12-jax-adapter', '13-tfjs-adapter']) {
     it(folder, () => {
       const [, command, , output] = readFileSync(join(root, 'examples', folder, 'README.md'), 'utf8').split('```');
-      const [program, ...words] = command.trim().split('   ')[0].trim().split(' ');
-      assert.equal(program, 'node');
-      const { stdout, stderr, status } = spawnSync(process.execPath, words, {
+      const [program, ...words] = command.trim().split(' ');
+      assert.equal(program, 'verbena');
+      const { stdout, stderr, status } = spawnSync(process.execPath, [join('bin', 'verbena.js'), ...words], {
         cwd: root,
         encoding: 'utf8',
         timeout: 120_000,

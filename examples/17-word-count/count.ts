@@ -3,7 +3,7 @@
 import { cluster } from 'verbena/dataset';
 
 const data = await cluster({ workers: 4 }, import.meta.url);
-const [path = 'docs'] = process.argv.slice(2);
+const [path = 'LICENSE'] = process.argv.slice(2);
 /** By count; of equal ones the one that comes first in the alphabet is larger. */
 const byCount = ([a, n]: readonly [string, number], [b, m]: readonly [string, number]) => n - m || (a < b ? 1 : -1);
 
