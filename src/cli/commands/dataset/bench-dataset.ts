@@ -419,7 +419,7 @@ const rows = defineCommand({
   summary: 'pipelines of JavaScript functions over rows, beside Spark',
   description:
     'Jobs over values that the program makes, nothing is read from files. Spark runs them in its own operators (DataFrames), without functions of a user.',
-  options: { ranks: COMMON.ranks, rounds: COMMON.rounds, peer: peerOption(ROW_PEERS) },
+  options: { ranks: COMMON.ranks, rounds: { ...COMMON.rounds, default: 5 }, peer: peerOption(ROW_PEERS) },
   examples: [{ line: 'verbena bench rows --peer spark', note: 'map, reduceByKey, groupByKey, join, sortBy, distinct.' }],
   run: (context) =>
     measure(
