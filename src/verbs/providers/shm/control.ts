@@ -102,7 +102,7 @@ export function formatGid(id: ContextId): string {
 }
 
 /** The parts of a GID of this provider. Throws VERBS_INVALID for anything else. */
-export function parseGid(gid: string): ContextId {
+export function contextIdOf(gid: string): ContextId {
   const groups = gid.split(':').map((g) => Number.parseInt(g, 16));
   if (groups.length !== 8 || groups.some((g) => !(g >= 0 && g <= 0xffff)) || groups[0] !== 0xfe80) {
     throw new VerbsError('VERBS_INVALID', `'${gid}' is not a GID of the shm provider: take it from device.gid or qp.address()`);

@@ -10,7 +10,6 @@
  */
 
 import { ACCESS_LOCAL_WRITE, ACCESS_REMOTE_ATOMIC, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, accessWords } from '../../access.js';
-import { parseGid } from '../../ip-address.js';
 import { OPCODES, QP_TYPES, WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../opcode.js';
 import { QP_STATES } from '../../qp-state.js';
 import { STATUS } from '../../status.js';
@@ -495,7 +494,7 @@ export class Initiator {
     packet.opcode = request.opcode;
     packet.imm = request.imm;
     packet.solicited = request.solicited;
-    packet.snapshot = withRouteHeader(request.bytes(), this.#qp.device.gid, target.peer.gid);
+    packet.snapshot = withRouteHeader(request.bytes(), this.#qp.device.peers.self, target.peer);
     packet.length = packet.snapshot.length;
     const moved = this.#scatter(packet, target, position, 0);
     this.#publish(request, target, position, WC_RECV, moved === DONE ? 0 : STATUS.LOC_PROT_ERR, SLOT_GRH);
@@ -503,9 +502,9 @@ export class Initiator {
 }
 
 /** A datagram as the receiver gets it: behind a route header. */
-function withRouteHeader(payload: Uint8Array, source: string, destination: string): Uint8Array {
+function withRouteHeader(payload: Uint8Array, source: Peer, destination: Peer): Uint8Array {
   const bytes = new Uint8Array(GRH_BYTES + payload.length);
-  writeRouteHeader(bytes, payload.length, INFINIBAND, parseGid(source) as Uint8Array, parseGid(destination) as Uint8Array);
+  writeRouteHeader(bytes, payload.length, INFINIBAND, source.gidBytes, destination.gidBytes);
   bytes.set(payload, GRH_BYTES);
   return bytes;
 }

@@ -7,7 +7,8 @@
 import { closeSync, constants, fstatSync, openSync, readlinkSync, statSync } from 'node:fs';
 import type { Door } from '../../../native/door.js';
 import { VerbsError } from '../../errors.js';
-import { type ContextId, parseGid } from './control.js';
+import { parseGid } from '../../ip-address.js';
+import { type ContextId, contextIdOf } from './control.js';
 import {
   CONTROL_BYTES,
   CONTROL_NAME,
@@ -118,6 +119,7 @@ interface CachedSegment {
 
 export class Peer {
   readonly gid: string;
+  readonly gidBytes: Uint8Array;
   readonly id: ContextId;
   readonly pid: number;
   readonly startTime: number;
@@ -159,6 +161,7 @@ export class Peer {
     this.#own = ownSegment !== undefined;
     this.#ownSegment = ownSegment ?? (() => undefined);
     this.gid = gid;
+    this.gidBytes = parseGid(gid) as Uint8Array;
     this.id = id;
     this.pid = id.pid;
     this.control = control;
@@ -304,7 +307,7 @@ export class Peer {
 
 /** Maps the context behind a GID. Throws VERBS_INVALID, VERBS_PEER_LOST when it is gone, VERBS_REFUSED for another user's process. */
 export function openPeer(door: Door, gid: string): Peer {
-  const id = parseGid(gid);
+  const id = contextIdOf(gid);
   const lost = () =>
     new VerbsError(
       'VERBS_PEER_LOST',

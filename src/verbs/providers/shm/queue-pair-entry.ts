@@ -2,7 +2,7 @@
 
 import { QP_TYPES, type QpType } from '../../opcode.js';
 import { QP_STATES, type QpAttributes, type QpState } from '../../qp-state.js';
-import { parseGid } from './control.js';
+import { contextIdOf } from './control.js';
 import {
   COUNTERS,
   H_RETIRED_F64,
@@ -89,7 +89,7 @@ export class QueuePairEntry {
     if (minRnrTimer !== undefined) i32[at + QP_MIN_RNR_TIMER] = minRnrTimer;
     if (maxDestRdAtomic !== undefined) i32[at + QP_READ_RESOURCES] = maxDestRdAtomic;
     if (!av || destQpNum === undefined) return;
-    const id = parseGid(av.gid);
+    const id = contextIdOf(av.gid);
     i32[at + QP_DEST] = destQpNum;
     i32[at + QP_DEST_ID_LO] = id.idLo;
     i32[at + QP_DEST_ID_HI] = id.idHi;
