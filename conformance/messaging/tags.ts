@@ -194,6 +194,9 @@ export const tags: Chapter = {
         const parts = [expected.slice(0, 7), expected.slice(7, 8), expected.slice(8)];
         await Promise.all([out.send(3, parts), far.recv(3, [into.subarray(0, 5), into.subarray(5)])]);
         assertBytes(into, expected, 'pieces');
+        parts[1] = Uint8Array.of(expected[7] ^ 255);
+        await Promise.all([out.send(3, parts), far.recv(3, into)]);
+        assert.equal(into[7], expected[7] ^ 255, 'a piece of the same list was replaced');
       }
     },
 

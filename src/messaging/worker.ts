@@ -157,18 +157,10 @@ export abstract class Worker {
    * that a wildcard of the user never takes their messages. Throws PeerLost, MSG_CLOSED.
    */
   postSend(endpoint: Endpoint, data: Data, tagLo: number, tagHi: number, context: number = USER_CONTEXT): number {
-    const index = this.tags.send(
-      endpoint,
-      data === this.#lastBytes ? (this.#lastPayload as Payload) : this.payload(data),
-      context,
-      tagLo,
-      tagHi,
-    );
-    return index < 0 || this.requests.state[index] === DONE ? this.#quick(index) : this.requests.handle(index) + 1;
-  }
-
-  #quick(index: number): number {
-    if (index >= 0) this.requests.release(index);
+    const index = this.tags.send(endpoint, this.payload(data), context, tagLo, tagHi);
+    if (index < 0) return 0;
+    if (this.requests.state[index] !== DONE) return this.requests.handle(index) + 1;
+    this.requests.release(index);
     return 0;
   }
 
@@ -182,8 +174,7 @@ export abstract class Worker {
     source: number = ANY_SOURCE,
     context: number = USER_CONTEXT,
   ): number {
-    const payload = into === this.#lastBytes ? (this.#lastPayload as Payload) : this.payload(into);
-    return this.requests.handle(this.tags.receive(payload, context, tagLo, tagHi, maskLo, maskHi, source)) + 1;
+    return this.requests.handle(this.tags.receive(this.payload(into), context, tagLo, tagHi, maskLo, maskHi, source)) + 1;
   }
 
   /**
@@ -215,10 +206,14 @@ export abstract class Worker {
 
   /** The payload of data; the one used last is remembered. */
   payload(data: Data): Payload {
+    return data === this.#lastBytes ? (this.#lastPayload as Payload) : this.#newPayload(data);
+  }
+
+  #newPayload(data: Data): Payload {
     const payload = payloadOf(data);
-    if (payload.length >= NATIVE_COPY_BYTES && payload.pieces === undefined) {
-      payload.address = this.addressOf(payload.bytes);
-    }
+    // A list may hold other pieces the next time.
+    if (payload.pieces !== undefined || Array.isArray(data)) return payload;
+    if (payload.length >= NATIVE_COPY_BYTES) payload.address = this.addressOf(payload.bytes);
     this.#lastBytes = data;
     this.#lastPayload = payload;
     return payload;
@@ -354,8 +349,7 @@ export abstract class Worker {
 
   /** The synchronous form of an active message: 0 when it is complete, else a handle for `test`. */
   postAm(endpoint: Endpoint, handler: number, header: Uint8Array, data: Data): number {
-    const payload = data === this.#lastBytes ? (this.#lastPayload as Payload) : this.payload(data);
-    const index = this.messages.send(endpoint, handler, header, payload);
+    const index = this.messages.send(endpoint, handler, header, this.payload(data));
     return index < 0 ? 0 : this.requests.handle(index) + 1;
   }
 
