@@ -15,9 +15,10 @@ const LARGEST_SMALL = 256 << 10;
 const PAGE = 4096;
 const HUGE_PAGE = 2 << 20;
 
-const LINE = 64;
+/** Processors fetch cache lines in pairs: a neighbour that another core writes would take this block away, too. */
+const LINE = 128;
 
-/** Bytes of a size class: 64, 80, 96, 112, 128, 160 ... rounded up to cache lines. */
+/** Bytes of a size class: 64, 80, 96, 112, 128, 160 ... rounded up to pairs of cache lines. */
 function sizeOf(order: number): number {
   const quarter = 2 ** (4 + (order >> 2));
   return Math.ceil((quarter * (4 + (order & 3))) / LINE) * LINE;
