@@ -15,7 +15,7 @@
 
 import type { World } from '../launch/index.js';
 import { CollectiveCalls, type CommunicatorOptions } from './collective-calls.js';
-import { CollectiveError } from './errors.js';
+import { CollectiveError, RankLost } from './errors.js';
 import { exchangeAll, type Patience } from './exchange.js';
 import type { ExecutorKind } from './executor.js';
 import { type ExecutorChoice, GivenGround, type Ground, type Opened, WorldGround } from './ground.js';
@@ -216,7 +216,8 @@ export class Communicator extends CollectiveCalls {
     this.carrier.abort();
     const completed = this.carrier.completed;
     const { rank, size } = this;
-    const isDead = (r: number) => this.carrier.isDead(r);
+    const lost = new Set<number>();
+    const isDead = (r: number) => lost.has(r) || this.carrier.isDead(r);
     for (let attempt = 1; ; attempt++) {
       const name = `${this.#name}/shrink-${attempt}`;
       const { members, lastCompleted } = await decideMembers(this.#options.exchange, name, {
@@ -238,6 +239,8 @@ export class Communicator extends CollectiveCalls {
       } catch (error) {
         // Another rank died meanwhile: all who live come here, and decide again.
         child?.close();
+        // The others may have told the child of a death that this rank has not noticed.
+        if (error instanceof RankLost) lost.add(members[error.rank]);
         if (performance.now() > deadline || !members.some(isDead)) throw error;
       }
     }
