@@ -20,7 +20,6 @@
  */
 
 import { release, TSO } from '../../native/ordering.js';
-import { pause } from '../../native/pause.js';
 import type { Device, MemoryRegion, PreparedSend, ProtectionDomain, QpAddress, RemoteRegion } from '../../verbs/index.js';
 import { S_SEQUENCE, SLOT_BYTES, SLOT_WORDS } from '../wire/slot.js';
 
@@ -31,9 +30,6 @@ export interface RingShape {
   /** Bytes for payloads that do not fit a slot. */
   readonly bulkBytes: number;
 }
-
-/** Looks of a sender that waits for room: a microsecond or two. */
-const LOOKS = 64;
 
 const RING_HEAD_BYTES = 128;
 const HEAD_CONSUMED = 0;
@@ -220,12 +216,6 @@ export class RingWriter {
     this.#ends = new Int32Array(shape.slots);
     this.#isRelaxed = isRelaxed;
     this.#posts = posts;
-  }
-
-  /** For a sender in a hurry: a receiver that is taking messages has room sooner than a request that waits for it is made. Direct mode. */
-  awaitRoom(): void {
-    if (this.#posts !== undefined) return;
-    for (let look = 0; look < LOOKS && this.position === this.#limit && !this.#refresh(); look++) pause();
   }
 
   /** Word index of a free slot, or -1 when the receiver has to give some back first. */

@@ -35,8 +35,6 @@ import { UnexpectedStore } from './unexpected-store.js';
 
 /** Messages taken from one ring in one poll, so that the others get their turn. */
 const BATCH = 64;
-/** Messages after which a sender that waits for room hears of it, less one. */
-const GIVE_BACK_MASK = 15;
 
 export class TagEngine extends TagMatching<VerbsEndpoint> {
   readonly store: UnexpectedStore;
@@ -132,7 +130,7 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
         break;
       }
       reader.pass(this.#bulkOf(reader, slot));
-      if ((++n & GIVE_BACK_MASK) === 0) reader.giveBack();
+      n++;
     }
     reader.giveBack();
     return n;

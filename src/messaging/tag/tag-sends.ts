@@ -47,7 +47,6 @@ export class TagSends {
   /** Begins a send. Returns -1 when it is complete, else the row of its request. */
   send(endpoint: VerbsEndpoint, payload: Payload, context: number, lo: number, hi: number): number {
     if (endpoint.state === 'ready' && !endpoint.closedByPeer && endpoint.pending.length === 0) {
-      endpoint.messagesOut.awaitRoom();
       if (this.#trySend(endpoint, payload, context, lo, hi)) return -1;
     } else {
       endpoint.check();
