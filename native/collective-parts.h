@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "collective.h"
+#include "relax.h"
 
 enum { REGIONS = 512, LINE = 64, SEGMENT = 512 << 10, QUEUE = 256 };
 /* Private memory: up to STAGED bytes are copied by hand, more by the kernel; what is combined passes through blocks that stay in a cache. */
@@ -115,14 +116,6 @@ static inline double now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static inline void relax(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
 }
 
 static inline int32_t load(const int32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "relax.h"
 
 #define SPIN_NS 300000 /* how long the watcher goes on without seeing anything */
 #define MAX_QUEUES 256
@@ -55,14 +56,6 @@ static uint64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void relax(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
 }
 
 /* Wakes the owner of a queue that waits and has something. Returns whether it did. */

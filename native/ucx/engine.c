@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "relax.h"
+
 #define MESSAGE_ID 1
 #define ROUND8(n) (((size_t)(n) + 7) & ~(size_t)7)
 #define ROUND4(n) (((size_t)(n) + 3) & ~(size_t)3)
@@ -330,8 +332,11 @@ void engine_run(engine *e) {
   else if (head[HEAD_EVENTS] == 0) operations_renew(e);
   /* What is announced can wait for a fetch that goes on: one way back to JavaScript for both. */
   e->announced = 0;
-  for (int look = 0; look < LOOKS && !e->first && head[HEAD_EVENTS] == (e->fetches > 0 ? e->announced : 0); look++)
-    head[HEAD_DONE] += (int32_t)ucp_worker_progress(e->worker);
+  for (int look = 0; look < LOOKS && !e->first && head[HEAD_EVENTS] == (e->fetches > 0 ? e->announced : 0); look++) {
+    const unsigned done = ucp_worker_progress(e->worker);
+    head[HEAD_DONE] += (int32_t)done;
+    if (done == 0) relax();
+  }
 }
 
 int engine_arm(engine *e) { return e->first || e->head[HEAD_EVENTS] > 0 ? 0 : ucp_worker_arm(e->worker) == UCS_OK; }
