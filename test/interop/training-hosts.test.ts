@@ -16,7 +16,7 @@ test(`a rank on another host is killed, and a newcomer there takes its place wit
   timeout: 400_000,
 }, async () => {
   for (let round = 0; round < 3; round++) {
-    const { joined } = await survive(SEED + round, 2 + (round % 2), { kills: 1, replace: true, over: 'roce:cable', inside });
+    const { joined } = await survive(SEED + round, 2 + (round % 2), { kills: 1, replace: true, over: 'roce:veth0', inside });
     assert.equal(joined, 1);
   }
 });
@@ -26,7 +26,7 @@ test(`a rank on another host that stays stopped is left out, and ends with a nam
   timeout: 400_000,
 }, async () => {
   for (let round = 0; round < 3; round++) {
-    const options = { kills: 1, replace: round === 2, over: 'roce:cable', inside, stoppedMs: 3000 };
+    const options = { kills: 1, replace: round === 2, over: 'roce:veth0', inside, stoppedMs: 3000 };
     const { lost } = await survive(SEED + 10 + round, 2 + (round % 2), options);
     assert.equal(lost, 1);
   }
