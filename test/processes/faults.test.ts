@@ -8,7 +8,7 @@ import { holdings } from './holdings.js';
 processTest('a killed peer process is noticed within a second, again and again', async (hand) => {
   const seed = chooseSeed();
   hand.context.diagnostic(`VERBENA_SEED=${seed}`);
-  const { rounds, slowestMs } = await faultRounds(hand, seed, { rounds: 40, budgetMs: 20_000, faults: ['kill'] });
+  const { rounds, slowestMs } = await faultRounds(hand, seed, { rounds: 60, budgetMs: 20_000, faults: ['kill'] });
   hand.context.diagnostic(`${rounds} rounds, the slowest notice took ${slowestMs.toFixed(0)} ms`);
   assert.ok(rounds >= 10, `only ${rounds} rounds in the time given`);
 });

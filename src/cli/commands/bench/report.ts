@@ -5,7 +5,7 @@ import type { Style } from '../../style.js';
 import { boxTable } from '../../table.js';
 import type { AlternateResult, Measured } from './alternate.js';
 import { type BenchCase, type Memory, type Metric, type Mode, type Op, ratioOf, unitOf } from './case.js';
-import { percentile } from './statistics.js';
+import { spreadOf } from './statistics.js';
 import type { Missing } from './subject.js';
 
 export interface ResultEntry {
@@ -65,9 +65,9 @@ export function benchDocument(bench: BenchCase, run: AlternateResult, absent: Ab
   const spreads: Record<string, readonly [number, number]> = {};
   for (const { who, medians } of peers) {
     const paired = medians.map((theirs, round) => ratioOf(bench.metric, ours.medians[round], theirs));
-    const at = (share: number) => Number(percentile(paired, share).toPrecision(4));
-    ratios[who] = at(0.5);
-    spreads[who] = [at(0.25), at(0.75)];
+    const { ratio, quartiles } = spreadOf(paired);
+    ratios[who] = ratio;
+    spreads[who] = quartiles;
   }
   const missing: Record<string, string> = {};
   for (const [who, { install }] of Object.entries(absent.missing)) missing[who] = install;

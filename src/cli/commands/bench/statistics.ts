@@ -14,6 +14,17 @@ export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
 
+/** What ratios of single pairs come to: their median, and their quartiles; four digits. */
+export interface Spread {
+  readonly ratio: number;
+  readonly quartiles: readonly [low: number, high: number];
+}
+
+export function spreadOf(ratios: readonly number[]): Spread {
+  const [low, ratio, high] = [0.25, 0.5, 0.75].map((p) => Number(percentile(ratios, p).toPrecision(4)));
+  return { ratio, quartiles: [low, high] };
+}
+
 export interface Summary {
   readonly min: number;
   /** Median over the rounds of each round's median: one disturbed round does not move it. */

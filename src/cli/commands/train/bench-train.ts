@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { type Context, defineCommand, type OptionSpecs, type Outcome } from '../../command.js';
 import { formatCount, formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';
-import { median, percentile, summarize } from '../bench/statistics.js';
+import { median, type Spread, spreadOf, summarize } from '../bench/statistics.js';
 import { runMeasuring } from './measuring-job.js';
 import { missingPyTorch, runPyTorch } from './pytorch-peer.js';
 import type { SyncTask } from './sync-rank.js';
@@ -103,9 +103,7 @@ interface Subject {
 }
 
 /** A ratio over pairs of turns. */
-interface Paired {
-  readonly ratio: number;
-  readonly quartiles: readonly [number, number];
+interface Paired extends Spread {
   readonly pairs: number;
 }
 
@@ -134,8 +132,7 @@ function takeTurns(
 function pairUp(turns: readonly Turn[]): Paired {
   const [own, others] = [true, false].map((isOwn) => turns.filter(({ kind }) => (kind === 'together') === isOwn));
   const ratios = own.map((turn, pair) => turn.samplesPerSecond / others[pair].samplesPerSecond);
-  const [low, ratio, high] = [0.25, 0.5, 0.75].map((p) => Number(percentile(ratios, p).toPrecision(4)));
-  return { ratio, quartiles: [low, high], pairs: ratios.length };
+  return { ...spreadOf(ratios), pairs: ratios.length };
 }
 
 const rates = (turns: readonly Turn[], wanted: TurnKind) =>

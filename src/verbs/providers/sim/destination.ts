@@ -3,10 +3,9 @@
  */
 
 import { VerbsError } from '../../errors.js';
-import { parseGid } from '../../ip-address.js';
 import type { AddressVector } from '../../qp-state.js';
 import type { SimDevice } from './device.js';
-import { gidKey } from './gid.js';
+import { gidKey, parseFabricGid } from './gid.js';
 
 export const GROUP_BIT = 0x80000000;
 
@@ -14,7 +13,7 @@ export const GROUP_BIT = 0x80000000;
 export function destinationOf(device: SimDevice, av: AddressVector): number {
   const known = device.fabric.deviceOf(av.gid);
   if (known !== undefined) return known.index;
-  const bytes = parseGid(av.gid);
+  const bytes = parseFabricGid(av.gid);
   if (bytes === undefined)
     throw new VerbsError('VERBS_INVALID', `'${String(av.gid)}' is no GID: give the av of a peer's address()`);
   if (bytes[0] === 0xff) return (GROUP_BIT | device.fabric.groupOf(gidKey(bytes))) >>> 0;

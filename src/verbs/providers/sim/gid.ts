@@ -2,6 +2,8 @@
  * GIDs of simulated devices: addresses of a private IPv6 prefix, the index of the device in the last bytes.
  */
 
+import { parseGid } from '../../ip-address.js';
+
 const PREFIX = [0xfd, 0x76, 0x65, 0x72, 0x62, 0x65, 0x6e, 0x61];
 
 /** The sixteen bytes of the GID of a device. */
@@ -20,6 +22,11 @@ export function gidOf(index: number): string {
   const low = index & 0xffff;
   const high = index >>> 16;
   return `fd76:6572:6265:6e61::${high === 0 ? '' : `${high.toString(16)}:`}${low.toString(16)}`;
+}
+
+/** The sixteen bytes of a GID of the fabric in text; undefined when it is none: an IPv4 address or one with a scope is of a host's network, not of this. */
+export function parseFabricGid(text: unknown): Uint8Array | undefined {
+  return typeof text === 'string' && /[%.]/.test(text) ? undefined : parseGid(text);
 }
 
 /** A normal form of a GID, so that two spellings are one key. */

@@ -7,7 +7,6 @@
  */
 
 import { VerbsError } from '../../errors.js';
-import { parseGid } from '../../ip-address.js';
 import type { QpAttributes, QpState } from '../../qp-state.js';
 import type { QpInit } from '../../queue-pair.js';
 import { EndpointControl } from '../../transport/endpoint-control.js';
@@ -22,7 +21,7 @@ import { QueuedQueuePair } from '../queued-queue-pair.js';
 import { destinationOf, GROUP_BIT } from './destination.js';
 import type { SimDevice } from './device.js';
 import type { Frame } from './frame.js';
-import { gidKey } from './gid.js';
+import { gidKey, parseFabricGid } from './gid.js';
 import type { SimProtectionDomain } from './protection-domain.js';
 import { Reporter } from './reporter.js';
 import type { SimSharedReceiveQueue } from './shared-receive-queue.js';
@@ -105,7 +104,7 @@ export class SimQueuePair extends QueuedQueuePair {
   private groupOf(group: string, joins: boolean): number {
     this.assertOpen();
     if (this.type !== 'UD') throw new VerbsError('VERBS_ILLEGAL', `multicast is for UD queue pairs, this one is ${this.type}`);
-    const bytes = parseGid(group);
+    const bytes = parseFabricGid(group);
     if (bytes?.[0] !== 0xff) throw new VerbsError('VERBS_INVALID', `'${group}' is no multicast GID: it starts with ff`);
     const number = this.device.fabric.groupOf(gidKey(bytes));
     if (joins && !this.groups.has(number)) this.device.joinGroup(number, this);
