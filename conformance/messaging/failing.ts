@@ -105,6 +105,30 @@ export const failing: Chapter = {
       assert.throws(() => worker.connect('nobody'), { code: 'MSG_CLOSED' });
     },
 
+    'memory is not given back while a send or a receive uses it: VERBS_BUSY says which': async (stage) => {
+      const { near, far, out } = await stage.pair();
+      const { context } = near;
+      const [large, piece, awaited] = [1 << 20, 1 << 19, 64].map((bytes) => context.alloc(bytes));
+      large.set(pattern(large.length));
+      piece.set(pattern(piece.length));
+      const sent = [out.send(1, large), out.send(2, [piece.subarray(0, 10), piece.subarray(10)])];
+      const receive = near.recvBegin(3, awaited);
+      await until(() => far.probe(1) !== undefined && far.probe(2) !== undefined, 'the announcements', near, far);
+      const busy = (message: RegExp) => ({ name: 'VerbsError', code: 'VERBS_BUSY', message });
+      assert.throws(() => context.free(large), busy(/tag send of 1048576 bytes uses this memory/));
+      assert.throws(() => context.free(piece), busy(/tag send of 524288 bytes/));
+      assert.throws(() => context.free(awaited), busy(/tag receive of 64 bytes/));
+      const into = new Uint8Array(large.length);
+      for (const [tag, memory] of [[1, large] as const, [2, piece] as const]) {
+        await far.recv(tag, into);
+        assertBytes(into.subarray(0, memory.length), pattern(memory.length));
+      }
+      await Promise.all(sent);
+      receive.cancel();
+      await assert.rejects(receive.wait(), { code: 'MSG_CANCELLED' });
+      for (const memory of [large, piece, awaited]) context.free(memory);
+    },
+
     'a lane that fails in the middle hands its share to the others, and the transfer completes': async (stage) => {
       const options = { lanes: 3, fragmentBytes: 65_536, protocol: 'rndv-pipeline' } as const;
       const { far, out, back: accepted } = await stage.pair(options);

@@ -3,7 +3,7 @@
  */
 
 import type { Device, MapFileOptions, ProtectionDomain } from '../verbs/index.js';
-import { openDevice } from '../verbs/index.js';
+import { openDevice, VerbsError } from '../verbs/index.js';
 import { hostIdentity } from './host-identity.js';
 import type { RegistrationCache } from './memory/registration-cache.js';
 import { type ContextOptions, checkContextOptions, ucxSettings, type WorkerOptions } from './options.js';
@@ -83,8 +83,17 @@ export class Context {
     return this.#fabric.alloc(byteLength);
   }
 
-  /** Gives memory of `alloc` back. Throws VERBS_BUSY while a transfer uses it. */
+  /** Gives memory of `alloc` back. Throws VERBS_BUSY while a request uses it: a send that was not taken yet, a receive that waits. */
   free(memory: Uint8Array): void {
+    for (const worker of this.#workers) {
+      const { requests } = worker;
+      for (const index of requests.rows()) {
+        const { bytes, pieces = [bytes] } = requests.payload[index] ?? {};
+        if (!pieces.some((piece) => piece?.buffer === memory.buffer)) continue;
+        const words = `a ${requests.describe(index)} uses this memory: wait for its end, cancel it or close its endpoint, then free`;
+        throw new VerbsError('VERBS_BUSY', words);
+      }
+    }
     this.#fabric.free(memory);
   }
 
