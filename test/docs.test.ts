@@ -7,7 +7,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -17,6 +17,7 @@ import { type AnyCommand, isGroup } from '../src/cli/command.js';
 import { loadRoot } from '../src/cli/registry.js';
 import { typescriptExecArgv } from '../src/launch/typescript/typescript.js';
 import { QP_STATES, QP_TYPES, type QpType, STATUS, transitionsOf } from '../src/verbs/index.js';
+import { headingsOf, linksOf } from './page-links.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const WATCHDOG_MS = 120_000;
@@ -30,6 +31,9 @@ const EVERY_PAGE = ['', 'docs', ...readdirSync(join(root, 'examples')).map((name
         .filter((name) => name.endsWith('.md'))
         .map((name) => join(folder, name)),
 );
+
+/** Programs of the reader's own, by the names that pages give them. */
+const USERS_FILES = ['train.ts', 'job.ts'];
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8');
 
@@ -148,10 +152,28 @@ describe('documentation', () => {
     }
   });
 
-  it('links lead to files that are there', () => {
+  it('links lead to files and headings that are there', () => {
     for (const page of EVERY_PAGE) {
-      for (const [, target] of read(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)) {
-        assert.doesNotThrow(() => readFileSync(join(root, page, '..', target)), `${page} links to ${target}`);
+      for (const { path, heading } of linksOf(page, read(page))) {
+        assert.ok(existsSync(join(root, path)), `${page} links to ${path}`);
+        if (heading !== '') assert.ok(headingsOf(read(path)).includes(heading), `${page} links to ${path}#${heading}`);
+      }
+    }
+  });
+
+  it('files that pages about the code name are there', () => {
+    const folders = ['src', 'native', 'scripts', 'test', 'conformance', 'bench', 'deploy'];
+    const files = folders.flatMap((folder) =>
+      (readdirSync(join(root, folder), { recursive: true }) as string[]).map((name) => `/${join(folder, name)}`),
+    );
+    for (const page of EVERY_PAGE.filter((name) => !name.startsWith('examples'))) {
+      for (const [, name] of read(page).matchAll(/`([\w*./-]+\.(?:ts|c|h|mjs|yaml))`/g)) {
+        if (USERS_FILES.includes(name)) continue;
+        const pattern = new RegExp(`/${name.replaceAll('.', '\\.').replaceAll('*', '[^/]*')}$`);
+        assert.ok(
+          files.some((file) => pattern.test(file)),
+          `${page} names ${name}`,
+        );
       }
     }
   });

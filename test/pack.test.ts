@@ -9,6 +9,7 @@ import {
   chownSync,
   constants,
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -22,6 +23,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { linksOf } from './page-links.js';
 
 const NOBODY = 65534;
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -133,6 +135,18 @@ describe('the packed package', () => {
     assert.deepEqual(unwanted, []);
   });
 
+  it('has everything that its pages link to', () => {
+    const root = join(project, 'node_modules', 'verbena');
+    const names = filesUnder(root);
+    const pages = names.filter((name) => name.endsWith('.md'));
+    assert.ok(pages.includes('README.md') && pages.includes('docs/verbs.md'));
+    for (const page of pages) {
+      for (const { path } of linksOf(page, readFileSync(join(root, page), 'utf8'))) {
+        assert.ok(names.includes(path), `${page} links to ${path}`);
+      }
+    }
+  });
+
   it('compiles its addon once when 32 processes start at the same time, into the cache of a user who may not write the package', async () => {
     const home = env['HOME'] as string;
     const cc = join(dir, 'counting-cc');
@@ -168,6 +182,12 @@ describe('the packed package', () => {
       execFileSync(process.execPath, [tsc, ...options, ...types, 'import.ts'], { cwd: project, encoding: 'utf8' }),
       '',
     );
+  });
+
+  it('brings lessons that run once they are copied, since Node takes no TypeScript out of node_modules', async () => {
+    cpSync(join(project, 'node_modules', 'verbena', 'examples'), join(project, 'examples'), { recursive: true });
+    const verbena = join(project, 'node_modules', '.bin', 'verbena');
+    assert.match(await run(verbena, ['exec', 'examples/01-hello-read/owner.ts']), /"hello from the memory of process \d+"/);
   });
 
   it('has a command that tells its version', async () => {
