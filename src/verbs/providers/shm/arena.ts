@@ -2,7 +2,7 @@
  * The arena: memory that peers can map. Small blocks come from slabs, in four sizes to the doubling; a large block is a segment of its own.
  *
  * ```
- *   slab (2 MiB segment)  [ 64 | 64 | 128 | 4096 ............ | free ....... ]   carved from the left, freed blocks wait in a list per size
+ *   slab (2 MiB segment)  [ 128 | 128 | 256 | 4096 .......... | free ....... ]   carved from the left, freed blocks wait in a list per size
  * ```
  */
 
@@ -78,7 +78,7 @@ export class Arena {
       this.#slabIndex = this.#control.addSegment(this.#slab);
       this.#slabUsed = 0;
     }
-    // Blocks of a page and more start on a page, smaller ones on a cache line.
+    // Blocks of a page and more start on a page, smaller ones on a pair of cache lines.
     const align = size >= PAGE ? PAGE : LINE;
     const offset = (this.#slabUsed + align - 1) & ~(align - 1);
     if (offset + size > SLAB_BYTES) {
