@@ -110,7 +110,7 @@ export class Context {
     return this.#fabric.mapFile(path, options);
   }
 
-  /** A worker: endpoints, listeners, and the one who makes progress for them. Throws MSG_INVALID for bad options. */
+  /** A worker: endpoints, listeners, and the one who makes progress for them. Throws MSG_INVALID for bad options, VERBS_NO_MEMORY. */
   async createWorker(options: WorkerOptions = {}): Promise<Worker> {
     const worker = await this.#fabric.openWorker(this, options);
     this.#workers.add(worker);

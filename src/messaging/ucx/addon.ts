@@ -52,13 +52,14 @@ export const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-lucs'], 
 
 /**
  * What libucs reads when it is loaded, where the environment is silent. It would rewrite the code of mmap while other threads run it, and take the signals
- * that V8 uses: in Node both can end the process. And it would warn of every request that a peer's death or a forced close left behind, which is told here.
+ * that V8 uses: in Node both can end the process. And it would warn of every request that a peer's death or a forced close left behind, which is told here. What it logs is no output of the program.
  */
 const SAFE_IN_NODE = {
   UCX_MEM_MMAP_HOOK_MODE: 'none',
   UCX_MEM_MALLOC_HOOKS: 'n',
   UCX_HANDLE_ERRORS: 'none',
   UCX_LOG_LEVEL: 'error',
+  UCX_LOG_FILE: 'stderr',
 };
 
 /** Opens the addon; the first call on a machine compiles it. Throws AddonError: VERBENA_NO_LIBRARY names the package to install. */

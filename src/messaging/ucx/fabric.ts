@@ -3,15 +3,20 @@
 import { basename } from 'node:path';
 import { markAsUntransferable } from 'node:worker_threads';
 import { openDoor } from '../../native/door.js';
-import type { MapFileOptions } from '../../verbs/index.js';
+import { type MapFileOptions, VerbsError } from '../../verbs/index.js';
 import { MappedMemory } from '../../verbs/providers/mapped-memory.js';
 import { refuseMovable } from '../../verbs/providers/registrable.js';
+import { hasRoom } from '../../verbs/providers/shm/segment.js';
 import type { Context, Fabric } from '../context.js';
 import { MessagingError } from '../errors.js';
 import { addressOfBuffer } from '../memory/native-copy.js';
 import type { WorkerOptions } from '../options.js';
 import { loadUcx, type Pointer, type UcxAddon } from './addon.js';
+import { isMappedShared, SharedMemory } from './shared-memory.js';
 import { UcxWorker } from './worker.js';
+
+/** What a worker takes of the shared memory with UCX's defaults, bytes. */
+const WORKER_BYTES = 4_308_992;
 
 /** Reads 'TLS=tcp;NET_DEVICES=eth0'. */
 function settingsOf(text: string): [string, string][] {
@@ -34,6 +39,7 @@ export class UcxFabric implements Fabric {
   readonly interfaces: readonly string[];
   /** Peers of this host are reached by shared memory. */
   readonly sharesMemory: boolean;
+  readonly #shared: SharedMemory;
   readonly #addresses = new WeakMap<ArrayBufferLike, number>();
   readonly #memories = new Map<ArrayBuffer, { readonly handle: Pointer; readonly number: number }>();
   /** Told of the number of memory that is given back. */
@@ -49,6 +55,7 @@ export class UcxFabric implements Fabric {
     this.name = name;
     this.interfaces = (settingOf('NET_DEVICES') ?? '').split(',');
     this.sharesMemory = /(^|[,^])(all|sm|shm|mm|posix|sysv|xpmem)\b/.test(settingOf('TLS') ?? 'all');
+    this.#shared = new SharedMemory(settingOf('POSIX_DIR') ?? '/dev/shm');
     this.addon = loadUcx();
     const context = this.addon.contextOpen(settings.flat());
     if (context <= -100) {
@@ -61,13 +68,21 @@ export class UcxFabric implements Fabric {
     this.context = context;
   }
 
-  /** Memory that UCX shares with peers of this host. */
+  /** Memory that UCX shares with peers of this host. Throws VERBS_NO_MEMORY. */
   alloc(byteLength: number): Uint8Array {
     if (!Number.isInteger(byteLength) || byteLength < 1) {
       throw new MessagingError('MSG_INVALID', `alloc takes a number of bytes, at least 1: got ${String(byteLength)}`);
     }
+    if (!hasRoom(byteLength)) {
+      throw new VerbsError('VERBS_NO_MEMORY', `${byteLength} bytes do not fit into memory: free some, or ask for less`);
+    }
     const handle = this.map(0, byteLength);
     const buffer = this.addon.memoryBuffer(handle, byteLength);
+    // Where none is left UCX takes memory of the process, which no peer can map.
+    if (this.sharesMemory && this.#shared.isShortOf(byteLength) && !isMappedShared(addressOfBuffer(buffer))) {
+      this.addon.memoryUnmap(this.context, handle, buffer);
+      throw this.#shared.shortage('this memory', byteLength);
+    }
     this.#memories.set(buffer, { handle, number: ++this.#lastNumber });
     markAsUntransferable(buffer);
     return new Uint8Array(buffer);
@@ -126,8 +141,16 @@ export class UcxFabric implements Fabric {
     return `UCX says: ${this.addon.statusWords(status)}`;
   }
 
+  /** Throws MSG_INVALID, MSG_UNSUPPORTED, VERBS_NO_MEMORY. */
   async openWorker(context: Context, options: WorkerOptions): Promise<UcxWorker> {
-    return new UcxWorker(context, this, options);
+    try {
+      return new UcxWorker(context, this, options);
+    } catch (error) {
+      const isUnable = MessagingError.is(error) && error.code === 'MSG_UNSUPPORTED';
+      throw isUnable && this.sharesMemory && this.#shared.isShortOf(WORKER_BYTES)
+        ? this.#shared.shortage('a worker', WORKER_BYTES)
+        : error;
+    }
   }
 
   close(): void {

@@ -54,9 +54,9 @@ export interface SegmentOptions {
 /** Below this, asking the kernel is cheaper than looking first. Above, looking saves the process from the out-of-memory killer. */
 const SMALL = 16 << 20;
 
-/** What the machine, or the container's limit, still has. */
-function availableBytes(): number {
-  return process.availableMemory?.() ?? freemem();
+/** Whether the machine, or the container's limit, still has so many bytes. */
+export function hasRoom(length: number): boolean {
+  return length <= SMALL || length <= (process.availableMemory?.() ?? freemem());
 }
 
 function noRoom(length: number, options: SegmentOptions): VerbsError {
@@ -84,7 +84,7 @@ export function createSegment(door: Door, name: string, length: number, options:
   try {
     ftruncateSync(fd, length);
     if (!options.onDemand) {
-      if (length > SMALL && length > availableBytes()) throw noRoom(length, options);
+      if (!hasRoom(length)) throw noRoom(length, options);
       const errno = addon.reserve(fd, 0, length, numaNode ?? -1);
       if (errno === constants.errno.ENOSPC || errno === constants.errno.ENOMEM) {
         throw noRoom(length, options);
