@@ -10,7 +10,7 @@ import { runTests, testFiles } from './test-files.mjs';
 const SEPARATE = ['test/interop/', 'test/soak/'];
 /** Process tests that run two at a time: suites of conformance, examples, jobs whose results are compared. */
 const SHARING =
-  /conformance|\/examples[/.]|\/test\/(adapters|dataset|nn|train\/(?!stragglers|server-cost)|[^/]+\.test)|algorithms|namespaces|bad-input/;
+  /conformance|\/examples[/.]|\/test\/(adapters|dataset|nn|plan|train\/(?!stragglers|server-cost)|[^/]+\.test)|algorithms|namespaces|bad-input/;
 
 const pattern = process.argv[2];
 ensureCommands({ cc: 'gcc libc6-dev', strace: 'strace' });

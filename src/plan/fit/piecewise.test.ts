@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ncclAllreduce } from './nccl-model.js';
+import { ncclAllreduce } from '../../../test/plan/nccl-model.js';
 import { fitLine, fitPiecewise, leaveOneOut } from './piecewise.js';
 import { h200Collectives, h200SwitchReduction, publishedTables } from './published-tables.js';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { bisectionUpperBound, exactBisection } from '../../../test/plan/bisection.js';
 import { PlanRefusal } from '../refusal.js';
-import { bisectionUpperBound, exactBisection } from './bisection.js';
 import { cableClasses, degree, linkRoles, type Network, walkedDiameter } from './network.js';
 import { growthCost } from './price.js';
 import { parseTopology, topologies } from './registry.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { medianError, predictHeldOut } from '../fit/calibration.js';
+import { medianError, predictHeldOut } from '../../src/plan/fit/calibration.js';
 import { crossSimulatorValues } from './cross-simulator.js';
 import { knownValues } from './known-values.js';
 import { recordedCalibration } from './recorded-calibration.js';

@@ -1,19 +1,24 @@
 /**
  * The page `docs/validation.md`, made from the same numbers that the tests check: what is exact, what is within how much, what is a guess.
  */
-import { findAlgorithm } from '../../collectives/registry.js';
-import { formulaNs, machineOf } from '../cost/collective-cost.js';
-import { medianError, predictHeldOut } from '../fit/calibration.js';
-import { ncclAllreduce } from '../fit/nccl-model.js';
-import { fitLine, fitPiecewise, leaveOneOut } from '../fit/piecewise.js';
-import { h200Collectives, h200SwitchReduction, type MeasuredTable, publishedTables } from '../fit/published-tables.js';
-import { formatBytes, formatSeconds } from '../report/svg.js';
-import { simulateEvents } from '../simulate/events.js';
-import { makeFabric } from '../simulate/fabric.js';
-import { simulateRounds } from '../simulate/rounds.js';
-import { parseTopology } from '../topology/registry.js';
+import { findAlgorithm } from '../../src/collectives/registry.js';
+import { formulaNs, machineOf } from '../../src/plan/cost/collective-cost.js';
+import { medianError, predictHeldOut } from '../../src/plan/fit/calibration.js';
+import { fitLine, fitPiecewise, leaveOneOut } from '../../src/plan/fit/piecewise.js';
+import {
+  h200Collectives,
+  h200SwitchReduction,
+  type MeasuredTable,
+  publishedTables,
+} from '../../src/plan/fit/published-tables.js';
+import { formatBytes, formatSeconds } from '../../src/plan/report/svg.js';
+import { simulateEvents } from '../../src/plan/simulate/events.js';
+import { makeFabric } from '../../src/plan/simulate/fabric.js';
+import { simulateRounds } from '../../src/plan/simulate/rounds.js';
+import { parseTopology } from '../../src/plan/topology/registry.js';
 import { crossSimulatorValues } from './cross-simulator.js';
 import { knownValues } from './known-values.js';
+import { ncclAllreduce } from './nccl-model.js';
 import { recordedCalibration } from './recorded-calibration.js';
 
 /** Markdown of the whole page. */

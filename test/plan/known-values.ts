@@ -1,15 +1,15 @@
 /**
  * Values known from the literature or recomputed from its formulas, and what the planner says. Both as printed text: equal means equal to the printed digit.
  */
-import { latencyBudget } from '../cost/latency-budget.js';
-import { packetBudget } from '../cost/packet-budget.js';
-import { pollingEnergy } from '../cost/polling-energy.js';
-import { linkNamed, rendezvousThreshold, type ThresholdOptions } from '../cost/rendezvous-threshold.js';
-import { networkCost } from '../topology/price.js';
-import { parseTopology } from '../topology/registry.js';
-import type { TopologyFigures } from '../topology/topology.js';
-import { a800Study } from '../train/a800-study.js';
-import { stateBytes } from '../train/memory.js';
+import { latencyBudget } from '../../src/plan/cost/latency-budget.js';
+import { packetBudget } from '../../src/plan/cost/packet-budget.js';
+import { pollingEnergy } from '../../src/plan/cost/polling-energy.js';
+import { linkNamed, rendezvousThreshold, type ThresholdOptions } from '../../src/plan/cost/rendezvous-threshold.js';
+import { networkCost } from '../../src/plan/topology/price.js';
+import { parseTopology } from '../../src/plan/topology/registry.js';
+import type { TopologyFigures } from '../../src/plan/topology/topology.js';
+import { a800Study } from '../../src/plan/train/a800-study.js';
+import { stateBytes } from '../../src/plan/train/memory.js';
 
 export interface KnownValue {
   readonly group: string;

@@ -1,7 +1,7 @@
 /** A run of `verbena plan calibrate --json`, as it was measured: the numbers behind the table of docs/validation.md. */
 
-import type { MeasuredTime } from '../../collectives/calibration.js';
-import type { CalibrationRun } from '../fit/calibration.js';
+import type { MeasuredTime } from '../../src/collectives/calibration.js';
+import type { CalibrationRun } from '../../src/plan/fit/calibration.js';
 
 type Row = readonly [collective: MeasuredTime['collective'], algorithm: string | undefined, bytes: number, us: number];
 

@@ -5,7 +5,7 @@
  * Latency of a ring: base + steps inside hosts x hop + steps between hosts x hop; of a tree: base + 2 ((ranks per host - 1) hop + log2(hosts) hop). LL halves the bandwidth,
  * LL128 keeps 92 %, a tree keeps 92 % and runs at half the ring's algorithm bandwidth scale.
  */
-import { requireInteger, requireNumber } from '../refusal.js';
+import { requireInteger, requireNumber } from '../../src/plan/refusal.js';
 
 export interface NcclQuestion {
   readonly hosts: number;

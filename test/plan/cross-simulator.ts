@@ -2,10 +2,10 @@
  * Values that other simulators print for set-ups small enough to be followed by hand: ASTRA-sim's analytical network, 16 nodes, 50 GiB/s and 500 ns a hop, messages of 1 MiB.
  * Ours must print the same nanoseconds.
  */
-import { type FabricOptions, makeFabric } from '../simulate/fabric.js';
-import { runTogether } from '../simulate/transfers.js';
-import { type Network, NetworkBuilder } from '../topology/network.js';
-import { parseTopology } from '../topology/registry.js';
+import { type FabricOptions, makeFabric } from '../../src/plan/simulate/fabric.js';
+import { runTogether } from '../../src/plan/simulate/transfers.js';
+import { type Network, NetworkBuilder } from '../../src/plan/topology/network.js';
+import { parseTopology } from '../../src/plan/topology/registry.js';
 
 const bytes = 2 ** 20;
 const idle: FabricOptions = { linkBytesPerSecond: 50 * 2 ** 30, hopLatencyNs: 500, overheadNs: 0 };

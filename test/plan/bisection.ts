@@ -7,8 +7,8 @@
  * of endpoints while that helps, which gives a bound from above for networks of some hundred endpoints.
  */
 
-import { PlanRefusal } from '../refusal.js';
-import type { Network } from './network.js';
+import { PlanRefusal } from '../../src/plan/refusal.js';
+import type { Network } from '../../src/plan/topology/network.js';
 
 /** Exact bisection width. Refuses more than 20 endpoints: use the closed form, or `bisectionUpperBound`. */
 export function exactBisection(network: Network): number {
