@@ -58,10 +58,13 @@ static void tell(door *d, napi_value *argv, size_t argc) {
   }
 }
 
+/* No more than this in one go: whoever is told may ask for the next event at once, and the rest of the event loop has its turn, too. */
+#define MOST_COMPLETIONS 64
+
 static void drain_completions(door *d) {
   struct ibv_cq *cq;
   void *context;
-  while (d->port && ibv_get_cq_event(d->port->channel, &cq, &context) == 0) {
+  for (int n = 0; n < MOST_COMPLETIONS && d->port && ibv_get_cq_event(d->port->channel, &cq, &context) == 0; n++) {
     ibv_ack_cq_events(cq, 1);
     napi_value argv[] = {number(d->env, HAPPENED_COMPLETION), number(d->env, (double)(uintptr_t)context)};
     tell(d, argv, 2);
@@ -240,9 +243,9 @@ static napi_value register_js(napi_env env, napi_callback_info info) {
   struct ibv_mr *mr = port_object(p, (uint32_t)index, KIND_MR);
   napi_value out;
   napi_create_array_with_length(env, 3, &out);
-  napi_set_element(env, out, 0, number(env, index));
-  napi_set_element(env, out, 1, number(env, mr->lkey));
-  napi_set_element(env, out, 2, number(env, mr->rkey));
+  const double values[] = {index, mr->lkey, mr->rkey};
+  for (uint32_t i = 0; i < 3; i++)
+    if (napi_set_element(env, out, i, number(env, values[i])) != napi_ok) return NULL; /* as pair */
   return out;
 }
 
@@ -259,12 +262,9 @@ static napi_value create_cq(napi_env env, napi_callback_info info) {
   int index = port_create_cq(p, index_at(&c, 1), index_at(&c, 2));
   if (index < 0) return number(env, index);
   completion_queue *cq = port_object(p, (uint32_t)index, KIND_CQ);
-  napi_value out, area;
-  napi_create_array_with_length(env, 2, &out);
-  napi_create_external_arraybuffer(env, cq->area, cq->records * sizeof *cq->area, area_free, NULL, &area);
-  napi_set_element(env, out, 0, number(env, index));
-  napi_set_element(env, out, 1, area);
-  return out;
+  napi_value area;
+  if (napi_create_external_arraybuffer(env, cq->area, cq->records * sizeof *cq->area, area_free, NULL, &area) != napi_ok) return NULL;
+  return pair(env, number(env, index), area);
 }
 
 static napi_value arm_cq(napi_env env, napi_callback_info info) {
@@ -293,14 +293,21 @@ static napi_value count_srq(napi_env env, napi_callback_info info) {
   return number(env, s ? s->depth - s->spare : 0);
 }
 
-/* createQp(door) -> [object, number], or -errno; the arguments are in the block */
+/* createQp(door) -> [object, number], or -errno; the arguments are in the block. A DCT gets its number in RTR: see numberOf. */
 static napi_value create_qp(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   port *p = port_at(&c);
   int index = port_create_qp(p);
   if (index < 0) return number(env, index);
   queue_pair *q = port_object(p, (uint32_t)index, KIND_QP);
-  return pair(env, number(env, index), number(env, q->number));
+  return pair(env, number(env, index), number(env, q->ib->qp_num));
+}
+
+/* numberOf(door, qp) */
+static napi_value number_of(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  queue_pair *q = port_object(port_at(&c), index_at(&c, 1), KIND_QP);
+  return number(env, q ? q->ib->qp_num : 0);
 }
 
 static napi_value modify(napi_env env, napi_callback_info info) {
@@ -418,6 +425,7 @@ NAPI_MODULE_INIT() {
       {"countSrq", count_srq},
       {"createQp", create_qp},
       {"modify", modify},
+      {"numberOf", number_of},
       {"query", query},
       {"createAh", create_ah},
       {"multicast", multicast},

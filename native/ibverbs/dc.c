@@ -20,7 +20,6 @@ struct dc_initiator {
 
 static struct {
   bool (*is_supported)(struct ibv_device *);
-  int (*query_device)(struct ibv_context *, struct mlx5dv_context *);
   struct ibv_qp *(*create_qp)(struct ibv_context *, struct ibv_qp_init_attr_ex *, struct mlx5dv_qp_init_attr *);
   struct mlx5dv_qp_ex *(*extend)(struct ibv_qp_ex *);
 } mlx5;
@@ -28,7 +27,6 @@ static struct {
 static void load(void) {
   void *library = dlopen("libmlx5.so.1", RTLD_NOW);
   if (!library) return;
-  mlx5.query_device = dlsym(library, "mlx5dv_query_device");
   mlx5.create_qp = dlsym(library, "mlx5dv_create_qp");
   mlx5.extend = dlsym(library, "mlx5dv_qp_ex_from_ibv_qp_ex");
   mlx5.is_supported = dlsym(library, "mlx5dv_is_supported");
@@ -37,7 +35,7 @@ static void load(void) {
 int dc_supported(struct ibv_context *context) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, load);
-  return mlx5.is_supported && mlx5.query_device && mlx5.create_qp && mlx5.extend && mlx5.is_supported(context->device);
+  return mlx5.is_supported && mlx5.create_qp && mlx5.extend && mlx5.is_supported(context->device);
 }
 
 static struct ibv_qp_init_attr_ex extended(const struct ibv_qp_init_attr *init, struct ibv_pd *pd) {
@@ -64,10 +62,12 @@ int dc_create_initiator(port *p, queue_pair *q, struct ibv_pd *pd, struct ibv_qp
                         IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
   struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC, .dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCI}};
   q->dc = calloc(1, sizeof *q->dc);
+  if (!q->dc) return ENOMEM;
   q->ib = mlx5.create_qp(p->context, &attr, &dv);
   if (!q->ib) {
+    const int error = errno;
     dc_free(q);
-    return errno ? errno : EIO;
+    return error ? error : EIO;
   }
   q->dc->extended = ibv_qp_to_qp_ex(q->ib);
   q->dc->dv = mlx5.extend(q->dc->extended);

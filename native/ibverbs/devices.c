@@ -10,13 +10,15 @@ static void json_ports(FILE *out, struct ibv_context *context, const struct ibv_
   enum { MOST = 256 };
   struct ibv_gid_entry *gids = calloc(MOST, sizeof *gids);
   ssize_t count = gids ? ibv_query_gid_table(context, gids, MOST, 0) : 0;
+  const char *between = "";
   for (int n = 1; n <= attr->phys_port_cnt; n++) {
     struct ibv_port_attr port;
     memset(&port, 0, sizeof port);
     if (ibv_query_port(context, (uint8_t)n, &port)) continue;
     fprintf(out, "%s{\"number\":%d,\"state\":%d,\"linkLayer\":%d,\"maxMtu\":%d,\"activeMtu\":%d,\"lid\":%u,\"smLid\":%u,\"speed\":%u,\"width\":%u,\"maxMessage\":%u,",
-            n > 1 ? "," : "", n, port.state, port.link_layer, 128 << port.max_mtu, 128 << port.active_mtu, port.lid, port.sm_lid, port.active_speed,
+            between, n, port.state, port.link_layer, 128 << port.max_mtu, 128 << port.active_mtu, port.lid, port.sm_lid, port.active_speed,
             port.active_width, port.max_msg_sz);
+    between = ",";
     fputs("\"pkeys\":[", out);
     int first = 1;
     for (int i = 0; i < port.pkey_tbl_len && i < 128; i++) {
@@ -54,9 +56,9 @@ static void json_device(FILE *out, struct ibv_device *device) {
   int has_odp = ibv_query_device_ex(context, NULL, &extended) == 0 && (extended.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
   fprintf(out,
           "\"firmware\":\"%s\",\"vendor\":%u,\"part\":%u,\"maxQpWr\":%d,\"maxSge\":%d,\"maxCqe\":%d,\"maxMr\":%d,\"maxRd\":%d,\"maxInitRd\":%d,\"atomics\":%d,\"maxSrq\":%d,"
-          "\"maxSrqWr\":%d,\"maxMulticast\":%d,\"onDemand\":%s,\"dc\":%s,\"ports\":[",
+          "\"maxSrqWr\":%d,\"maxSrqSge\":%d,\"maxMulticast\":%d,\"onDemand\":%s,\"dc\":%s,\"ports\":[",
           attr.fw_ver, attr.vendor_id, attr.vendor_part_id, attr.max_qp_wr, attr.max_sge, attr.max_cqe, attr.max_mr, attr.max_qp_rd_atom,
-          attr.max_qp_init_rd_atom, attr.atomic_cap, attr.max_srq, attr.max_srq_wr, attr.max_mcast_grp, has_odp ? "true" : "false",
+          attr.max_qp_init_rd_atom, attr.atomic_cap, attr.max_srq, attr.max_srq_wr, attr.max_srq_sge, attr.max_mcast_grp, has_odp ? "true" : "false",
           dc_supported(context) ? "true" : "false");
   json_ports(out, context, &attr);
   fputs("]}", out);
@@ -69,6 +71,10 @@ int devices_json(char **text, size_t *length) {
   struct ibv_device **list = ibv_get_device_list(&count);
   if (!list) return errno ? errno : ENOSYS;
   FILE *out = open_memstream(text, length);
+  if (!out) {
+    ibv_free_device_list(list);
+    return ENOMEM;
+  }
   fputc('[', out);
   for (int i = 0; i < count; i++) {
     if (i > 0) fputc(',', out);

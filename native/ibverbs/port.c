@@ -4,12 +4,20 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 /* ---- objects ---- */
+
+/* Zeroed memory for bookkeeping. A process without a few bytes is at its end. */
+static void *zeroed(size_t count, size_t size) {
+  void *it = calloc(count, size);
+  if (!it) abort();
+  return it;
+}
 
 uint32_t port_adopt(port *p, int kind, void *it) {
   for (uint32_t i = 1; i < p->object_count; i++) {
@@ -21,7 +29,7 @@ uint32_t port_adopt(port *p, int kind, void *it) {
   if (p->object_count == p->object_room) {
     uint32_t room = p->object_room * 2;
     object *more = realloc(p->objects, room * sizeof *more);
-    if (!more) return 0;
+    if (!more) abort();
     p->objects = more;
     p->object_room = room;
   }
@@ -33,14 +41,13 @@ void port_forget(port *p, uint32_t index) { p->objects[index] = (object){KIND_FR
 
 uint32_t port_generation(port *p) { return ++p->generation & GENERATION_MASK; }
 
-static int ring_make(request_ring *r, uint32_t depth) {
+static void ring_make(request_ring *r, uint32_t depth) {
   uint32_t n = 1;
   while (n < depth) n *= 2;
   r->depth = depth;
   r->mask = n - 1;
   r->head = r->tail = 0;
-  r->slots = calloc(n, sizeof *r->slots);
-  return r->slots ? 0 : ENOMEM;
+  r->slots = zeroed(n, sizeof *r->slots);
 }
 
 /* ---- making and unmaking ---- */
@@ -50,7 +57,12 @@ static int nonblocking(int fd) {
   return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? errno : 0;
 }
 
+/* Before Linux 5.12 a child process would take registered pages away from the device; later kernels, and those who were too late, change nothing here. */
+static void make_fork_safe(void) { ibv_fork_init(); }
+
 int port_open(const char *name, int number, void *block, port **out) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_fork_safe);
   int count = 0;
   struct ibv_device **list = ibv_get_device_list(&count);
   if (!list) return errno ? errno : ENODEV;
@@ -61,14 +73,14 @@ int port_open(const char *name, int number, void *block, port **out) {
   int error = found ? errno : ENODEV;
   ibv_free_device_list(list);
   if (!context) return error ? error : EIO;
-  port *p = calloc(1, sizeof *p);
+  port *p = zeroed(1, sizeof *p);
   p->context = context;
   p->number = number;
   p->head = block;
   p->commands = (uint8_t *)block + COMMAND_OFFSET;
   p->object_room = 64;
   p->object_count = 1; /* 0 is nobody */
-  p->objects = calloc(p->object_room, sizeof *p->objects);
+  p->objects = zeroed(p->object_room, sizeof *p->objects);
   p->channel = ibv_create_comp_channel(context);
   p->epoll = epoll_create1(EPOLL_CLOEXEC);
   if (!p->channel || p->epoll < 0 || nonblocking(p->channel->fd) || nonblocking(context->async_fd)) {
@@ -151,12 +163,12 @@ int port_register(port *p, uint32_t pd, void *address, size_t length, int access
 }
 
 int port_create_cq(port *p, uint32_t depth, uint32_t records) {
-  completion_queue *cq = calloc(1, sizeof *cq);
+  completion_queue *cq = zeroed(1, sizeof *cq);
   cq->records = records;
-  cq->area = calloc(records, sizeof *cq->area);
+  cq->area = zeroed(records, sizeof *cq->area);
   cq->object = port_adopt(p, KIND_CQ, cq);
   errno = 0;
-  if (cq->area) cq->ib = ibv_create_cq(p->context, (int)depth, (void *)(uintptr_t)cq->object, p->channel, 0);
+  cq->ib = ibv_create_cq(p->context, (int)depth, (void *)(uintptr_t)cq->object, p->channel, 0);
   if (cq->ib) return (int)cq->object;
   int error = errno ? errno : ENOMEM;
   port_forget(p, cq->object);
@@ -168,10 +180,10 @@ int port_create_cq(port *p, uint32_t depth, uint32_t records) {
 int port_create_srq(port *p, uint32_t pd, uint32_t depth, uint32_t sges) {
   struct ibv_pd *domain = port_object(p, pd, KIND_PD);
   if (!domain) return -EINVAL;
-  shared_queue *s = calloc(1, sizeof *s);
+  shared_queue *s = zeroed(1, sizeof *s);
   s->depth = s->spare = depth;
-  s->slots = calloc(depth, sizeof *s->slots);
-  s->free = calloc(depth, sizeof *s->free);
+  s->slots = zeroed(depth, sizeof *s->slots);
+  s->free = zeroed(depth, sizeof *s->free);
   for (uint32_t i = 0; i < depth; i++) s->free[i] = depth - 1 - i;
   s->generation = port_generation(p);
   s->object = port_adopt(p, KIND_SRQ, s);
@@ -195,14 +207,14 @@ int port_create_qp(port *p) {
   completion_queue *send = port_object(p, (uint32_t)a[1], KIND_CQ), *receive = port_object(p, (uint32_t)a[2], KIND_CQ);
   shared_queue *srq = port_object(p, (uint32_t)a[3], KIND_SRQ);
   if (!pd || !send || !receive || (a[3] && !srq)) return -EINVAL;
-  queue_pair *q = calloc(1, sizeof *q);
+  queue_pair *q = zeroed(1, sizeof *q);
   int type = a[4];
   q->type = type == TYPE_UC ? IBV_QPT_UC : type == TYPE_UD ? IBV_QPT_UD : type == TYPE_RC ? IBV_QPT_RC : IBV_QPT_DRIVER;
   q->shares = srq != NULL;
   q->generation = port_generation(p);
   q->object = port_adopt(p, KIND_QP, q);
-  int error = ring_make(&q->send, (uint32_t)a[5]);
-  if (!error) error = ring_make(&q->receive, (uint32_t)a[6]);
+  ring_make(&q->send, (uint32_t)a[5]);
+  ring_make(&q->receive, (uint32_t)a[6]);
   struct ibv_qp_init_attr init = {
       .qp_context = (void *)(uintptr_t)q->object,
       .send_cq = send->ib,
@@ -212,19 +224,17 @@ int port_create_qp(port *p) {
       .qp_type = q->type,
       .sq_sig_all = a[10],
   };
+  int error = 0;
   errno = 0;
-  if (!error && type == TYPE_DCI) {
+  if (type == TYPE_DCI) {
     error = dc_create_initiator(p, q, pd, &init);
-  } else if (!error && type == TYPE_DCT) {
+  } else if (type == TYPE_DCT) {
     error = dc_create_target(p, q, pd, &init, (uint32_t)a[11]);
-  } else if (!error) {
+  } else {
     q->ib = ibv_create_qp(pd, &init);
     if (!q->ib) error = errno ? errno : ENOMEM;
   }
-  if (!error) {
-    q->number = q->ib->qp_num;
-    return (int)q->object;
-  }
+  if (!error) return (int)q->object;
   port_forget(p, q->object);
   free(q->send.slots);
   free(q->receive.slots);
@@ -283,7 +293,7 @@ int port_modify(port *p, uint32_t index) {
   const int32_t *a = p->head + ARGUMENT_WORD;
   struct ibv_qp_attr attr = {.qp_state = (enum ibv_qp_state)a[A_STATE]};
   port_read_attributes(a, &attr);
-  if (a[A_MASK] & (IBV_QP_AV | IBV_QP_PATH_MTU)) read_address(a, &attr.ah_attr, p->number);
+  if (a[A_MASK] & IBV_QP_AV) read_address(a, &attr.ah_attr, p->number);
   int error = ibv_modify_qp(q->ib, &attr, a[A_MASK] | IBV_QP_STATE);
   if (error) return error < 0 ? errno : error;
   if (a[A_MASK] & IBV_QP_DEST_QPN) q->destination = attr.dest_qp_num;

@@ -87,7 +87,7 @@ typedef struct dc_initiator dc_initiator;
 typedef struct {
   struct ibv_qp *ib;
   dc_initiator *dc; /* set for DCI: requests go through the extended interface */
-  uint32_t number, object, generation, destination;
+  uint32_t object, generation, destination;
   int type, shares;
   request_ring send, receive;
 } queue_pair;

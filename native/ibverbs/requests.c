@@ -100,7 +100,6 @@ static int post_sends(port *p, const int32_t **at, const int32_t *end, uint32_t 
   queue_pair *q = port_object(p, (uint32_t)w[C_OBJECT], KIND_QP);
   if (!q) return EINVAL;
   int n = 0, used = 0, error = 0;
-  double bytes = 0;
   for (; w < end && n < MOST_CHAINED && w[C_KIND] == COMMAND_SEND && (uint32_t)w[C_OBJECT] == q->object; w = next_command(w), n++) {
     uint32_t sequence = q->send.tail + (uint32_t)n;
     if (used + w[C_SGES] + 1 > 2 * MOST_SGES) break;
@@ -112,7 +111,6 @@ static int post_sends(port *p, const int32_t **at, const int32_t *end, uint32_t 
     if (error) break;
     if (n > 0) wrs[n - 1].next = &wrs[n];
     used += wrs[n].num_sge;
-    bytes += q->send.slots[sequence & q->send.mask].bytes;
     if (q->dc) { /* each request names its target */
       n++;
       w = next_command(w);
@@ -129,11 +127,10 @@ static int post_sends(port *p, const int32_t **at, const int32_t *end, uint32_t 
     posted = failed ? (bad ? (int)(bad - wrs) : 0) : n;
     if (failed) error = failed == -1 && errno ? errno : failed < 0 ? -failed : failed; /* libsiw says -1 */
   }
-  q->send.tail += (uint32_t)posted;
-  *taken += (uint32_t)posted;
   double *totals = (double *)p->head;
   totals[HEAD_OPERATIONS] += posted;
-  totals[HEAD_BYTES] += bytes;
+  *taken += (uint32_t)posted;
+  for (; posted > 0; posted--, q->send.tail++) totals[HEAD_BYTES] += q->send.slots[q->send.tail & q->send.mask].bytes;
   *at = w;
   return error;
 }

@@ -175,11 +175,14 @@ export abstract class QueuePair {
   /** Makes a receive request that is posted without an object. */
   abstract prepareRecv(region: MemoryRegion): PreparedRecv;
 
-  /** Joins a multicast group (UD). The group is a GID that starts with ff. Throws VERBS_UNSUPPORTED, VERBS_ILLEGAL. */
-  abstract attachMulticast(group: string): void;
+  /**
+   * Joins a multicast group (UD). The group is a GID that starts with ff; on InfiniBand it has a LID, too, which the subnet manager gave. Throws
+   * VERBS_UNSUPPORTED, VERBS_ILLEGAL, VERBS_INVALID.
+   */
+  abstract attachMulticast(group: string, lid?: number): void;
 
   /** Leaves a multicast group. */
-  abstract detachMulticast(group: string): void;
+  abstract detachMulticast(group: string, lid?: number): void;
 
   /** Closes the queue pair. Outstanding requests are gone without completions, as ibv_destroy_qp does. */
   abstract close(): void;

@@ -1,24 +1,36 @@
 /*
  * A stand-in for libibverbs, put before it with LD_PRELOAD: a device that counts requests and completes each at once, and writes what it is asked into
  * the file that VERBENA_STUB_LOG names. With it the cost of the binding can be measured without the cost of a device, and what an InfiniBand port is
- * told can be looked at without one. VERBENA_STUB_LINK=ethernet makes it a RoCE port.
+ * told can be looked at without one. Its own state is checked, too: an object that is destroyed with an event unacknowledged ends the process, where
+ * libibverbs would wait for ever.
+ *
+ *   VERBENA_STUB_LINK=ethernet   a RoCE port
+ *   VERBENA_STUB_MUTE=1          port 1 cannot be asked
+ *   VERBENA_STUB_RICH=1          on-demand paging, shared receive queues and multicast; and DC, where libmlx5.so.1 is this file (stub-dc.c)
+ *   VERBENA_STUB_EVENTS=fifo     async events come from there: { type, number of the queue pair or port }, 32 bits each
+ *   a peer's GID that ends with :NNee   cannot be reached: errno 0xNN
  */
+#include "stub.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
-#include <infiniband/verbs.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #define RING 65536
 #undef ibv_query_port
 #undef ibv_reg_mr
 
 static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "stub0", .dev_name = "uverbs0"};
-static struct ibv_context context;
 static uint64_t posted, received, polled, doorbells;
+static int alive, unacknowledged, has_fallen;
+static struct ibv_cq *armed, *rung;
+static struct ibv_qp *pairs[64];
 static FILE *out;
 
 static struct {
@@ -26,7 +38,7 @@ static struct {
   uint32_t head, tail, number;
 } queue;
 
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...) {
+void note(const char *format, ...) {
   if (!out) return;
   va_list arguments;
   va_start(arguments, format);
@@ -41,14 +53,38 @@ static int is_infiniband(void) {
   return !link || strcmp(link, "ethernet") != 0;
 }
 
+int is_rich(void) { return getenv("VERBENA_STUB_RICH") != NULL; }
+
+/* An object of a size, counted. */
+static void *made(size_t size) {
+  alive++;
+  return calloc(1, size);
+}
+
+/* What is destroyed must not wait for an acknowledgement. */
+static int unmade(void *it) {
+  if (unacknowledged > 0) abort();
+  alive--;
+  free(it);
+  return 0;
+}
+
+/* One request carried out. */
+void complete(uint32_t number, uint64_t id, unsigned flags) {
+  queue.number = number;
+  posted++;
+  if (!(flags & IBV_SEND_SIGNALED)) return;
+  queue.ids[queue.tail++ % RING] = id;
+  if (!armed) return;
+  rung = armed;
+  armed = NULL;
+  eventfd_write(rung->channel->fd, 1);
+}
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) {
   (void)bad;
   doorbells++;
-  queue.number = qp->qp_num;
-  for (; wr; wr = wr->next) {
-    posted++;
-    if (wr->send_flags & IBV_SEND_SIGNALED) queue.ids[queue.tail++ % RING] = wr->wr_id;
-  }
+  for (; wr; wr = wr->next) complete(qp->qp_num, wr->wr_id, wr->send_flags);
   return 0;
 }
 
@@ -70,9 +106,22 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wcs) {
   return n;
 }
 
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) {
+  (void)srq;
+  return post_recv(NULL, wr, bad);
+}
+
 static int req_notify_cq(struct ibv_cq *cq, int solicited) {
-  (void)cq, (void)solicited;
+  (void)solicited;
+  armed = cq;
   return 0;
+}
+
+static int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input, struct ibv_device_attr_ex *attr, size_t size) {
+  (void)input;
+  memset(attr, 0, size);
+  attr->odp_caps.general_caps = is_rich() ? IBV_ODP_SUPPORT : 0;
+  return ibv_query_device(c, &attr->orig_attr);
 }
 
 struct ibv_device **ibv_get_device_list(int *count) {
@@ -86,19 +135,32 @@ void ibv_free_device_list(struct ibv_device **list) { free(list); }
 const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
 
 struct ibv_context *ibv_open_device(struct ibv_device *d) {
-  const char *path = getenv("VERBENA_STUB_LOG");
-  if (path && !out) out = fopen(path, "a");
-  context.device = d;
-  if (context.async_fd == 0) context.async_fd = eventfd(0, EFD_NONBLOCK);
-  context.ops.post_send = post_send;
-  context.ops.post_recv = post_recv;
-  context.ops.poll_cq = poll_cq;
-  context.ops.req_notify_cq = req_notify_cq;
-  return &context;
+  const char *path = getenv("VERBENA_STUB_LOG"), *events = getenv("VERBENA_STUB_EVENTS");
+  if (path && !out) out = fopen(path, "ae");
+  struct verbs_context *extended = calloc(1, sizeof *extended);
+  extended->sz = sizeof *extended;
+  extended->query_device_ex = query_device_ex;
+  struct ibv_context *c = &extended->context;
+  c->abi_compat = __VERBS_ABI_IS_EXTENDED;
+  c->device = d;
+  c->async_fd = events ? open(events, O_RDWR | O_CLOEXEC) : eventfd(0, EFD_CLOEXEC);
+  c->ops.post_send = post_send;
+  c->ops.post_recv = post_recv;
+  c->ops.post_srq_recv = post_srq_recv;
+  c->ops.poll_cq = poll_cq;
+  c->ops.req_notify_cq = req_notify_cq;
+  return c;
+}
+
+int ibv_fork_init(void) {
+  note("fork alive=%d", alive);
+  return 0;
 }
 
 int ibv_close_device(struct ibv_context *c) {
-  (void)c;
+  close(c->async_fd);
+  free(verbs_get_ctx(c));
+  note("close alive=%d", alive);
   note("counts posted=%llu received=%llu polled=%llu doorbells=%llu", (unsigned long long)posted, (unsigned long long)received, (unsigned long long)polled,
        (unsigned long long)doorbells);
   return 0;
@@ -108,11 +170,13 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr) {
   (void)c;
   *attr = (struct ibv_device_attr){.max_qp_wr = 65536, .max_sge = 32, .max_cqe = 1 << 20, .max_mr = 1000, .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16,
                                    .atomic_cap = IBV_ATOMIC_HCA, .phys_port_cnt = 2};
+  if (is_rich()) attr->max_srq = 8, attr->max_srq_wr = 1000, attr->max_srq_sge = 4, attr->max_mcast_grp = 8;
   return 0;
 }
 
 int ibv_query_port(struct ibv_context *c, uint8_t number, struct _compat_ibv_port_attr *compat) {
   (void)c;
+  if (number == 1 && getenv("VERBENA_STUB_MUTE")) return EIO;
   struct ibv_port_attr attr = {.state = number == 2 ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
                                .max_mtu = IBV_MTU_4096,
                                .active_mtu = IBV_MTU_2048,
@@ -149,24 +213,21 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entrie
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *c) {
-  struct ibv_pd *pd = calloc(1, sizeof *pd);
+  struct ibv_pd *pd = made(sizeof *pd);
   pd->context = c;
   return pd;
 }
 
-int ibv_dealloc_pd(struct ibv_pd *pd) {
-  free(pd);
-  return 0;
-}
+int ibv_dealloc_pd(struct ibv_pd *pd) { return unmade(pd); }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access) {
-  (void)access;
   static uint32_t keys;
+  note("register bytes=%zu access=%#x", length, (unsigned)access);
   if (length > 1u << 28) {
     errno = ENOMEM; /* as a kernel with a limit of locked memory */
     return NULL;
   }
-  struct ibv_mr *mr = calloc(1, sizeof *mr);
+  struct ibv_mr *mr = made(sizeof *mr);
   *mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = address, .length = length, .lkey = ++keys, .rkey = 0x80000000u + keys};
   return mr;
 }
@@ -176,36 +237,55 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
   return ibv_reg_mr(pd, address, length, (int)access);
 }
 
-int ibv_dereg_mr(struct ibv_mr *mr) {
-  free(mr);
-  return 0;
-}
+int ibv_dereg_mr(struct ibv_mr *mr) { return unmade(mr); }
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c) {
-  struct ibv_comp_channel *channel = calloc(1, sizeof *channel);
+  struct ibv_comp_channel *channel = made(sizeof *channel);
   channel->context = c;
-  channel->fd = eventfd(0, EFD_NONBLOCK);
+  channel->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
   return channel;
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel) {
-  free(channel);
-  return 0;
+  close(channel->fd);
+  return unmade(channel);
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context) {
-  (void)channel, (void)cq, (void)cq_context;
-  return -1;
+  eventfd_t one;
+  if (eventfd_read(channel->fd, &one)) return -1;
+  *cq = rung;
+  *cq_context = rung->cq_context;
+  unacknowledged++;
+  return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count) {
+  (void)cq;
+  unacknowledged -= (int)count;
 }
 
 int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event) {
-  (void)c, (void)event;
-  return -1;
+  uint32_t words[2];
+  if (read(c->async_fd, words, sizeof words) != sizeof words) return -1;
+  event->event_type = (enum ibv_event_type)words[0];
+  event->element.port_num = (int)words[1];
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (pairs[i] && pairs[i]->qp_num == words[1]) event->element.qp = pairs[i];
+  if (words[0] == IBV_EVENT_QP_FATAL) event->element.qp->state = IBV_QPS_ERR;
+  if (words[0] == IBV_EVENT_DEVICE_FATAL) has_fallen = 1;
+  unacknowledged++;
+  return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event) {
+  (void)event;
+  unacknowledged--;
 }
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *c, int depth, void *cq_context, struct ibv_comp_channel *channel, int vector) {
   (void)depth, (void)vector;
-  struct ibv_cq *cq = calloc(1, sizeof *cq);
+  struct ibv_cq *cq = made(sizeof *cq);
   cq->context = c;
   cq->channel = channel;
   cq->cq_context = cq_context;
@@ -213,8 +293,40 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *c, int depth, void *cq_context,
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq) {
-  free(cq);
+  if (armed == cq) armed = NULL;
+  return unmade(cq);
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init) {
+  struct ibv_srq *srq = made(sizeof *srq);
+  srq->context = pd->context;
+  srq->pd = pd;
+  srq->srq_context = init->srq_context;
+  return srq;
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask) {
+  (void)srq;
+  if (mask & IBV_SRQ_LIMIT) note("srq limit=%u", attr->srq_limit);
   return 0;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq) { return unmade(srq); }
+
+/* A queue pair; `size` is that of what it is the first part of. */
+struct ibv_qp *make_pair(struct ibv_context *c, struct ibv_pd *pd, void *qp_context, enum ibv_qp_type type, uint32_t number, size_t size) {
+  struct ibv_qp *qp = made(size);
+  qp->context = c;
+  qp->pd = pd;
+  qp->qp_context = qp_context;
+  qp->qp_type = type;
+  qp->qp_num = number;
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    if (pairs[i]) continue;
+    pairs[i] = qp;
+    break;
+  }
+  return qp;
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {
@@ -223,18 +335,13 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {
     errno = EINVAL;
     return NULL;
   }
-  struct ibv_qp *qp = calloc(1, sizeof *qp);
-  qp->context = pd->context;
-  qp->pd = pd;
-  qp->qp_context = init->qp_context;
-  qp->qp_type = init->qp_type;
-  qp->qp_num = ++numbers;
-  return qp;
+  return make_pair(pd->context, pd, init->qp_context, init->qp_type, ++numbers, sizeof(struct ibv_qp));
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp) {
-  free(qp);
-  return 0;
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (pairs[i] == qp) pairs[i] = NULL;
+  return unmade(qp);
 }
 
 static void note_address(const char *what, const struct ibv_ah_attr *ah) {
@@ -243,6 +350,11 @@ static void note_address(const char *what, const struct ibv_ah_attr *ah) {
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask) {
+  if (mask & IBV_QP_AV && attr->ah_attr.grh.dgid.raw[15] == 0xee) return attr->ah_attr.grh.dgid.raw[14];
+  if (qp->qp_type == IBV_QPT_DRIVER) {
+    int error = modify_dynamic(qp, attr, mask);
+    if (error) return error;
+  }
   qp->state = attr->qp_state;
   if (mask & IBV_QP_PKEY_INDEX) note("init pkey=%u port=%u", attr->pkey_index, attr->port_num);
   if (mask & IBV_QP_AV) note_address("rtr", &attr->ah_attr);
@@ -251,19 +363,29 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask) {
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init) {
   (void)mask, (void)init;
+  if (has_fallen) return EIO;
   attr->qp_state = qp->state;
   return 0;
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr) {
   note_address("ah", attr);
-  struct ibv_ah *ah = calloc(1, sizeof *ah);
+  struct ibv_ah *ah = made(sizeof *ah);
   ah->context = pd->context;
   ah->pd = pd;
   return ah;
 }
 
-int ibv_destroy_ah(struct ibv_ah *ah) {
-  free(ah);
+int ibv_destroy_ah(struct ibv_ah *ah) { return unmade(ah); }
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid) {
+  (void)qp;
+  note("attach gid=%02x%02x lid=%u", gid->raw[0], gid->raw[1], lid);
+  return 0;
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid) {
+  (void)qp;
+  note("detach gid=%02x%02x lid=%u", gid->raw[0], gid->raw[1], lid);
   return 0;
 }

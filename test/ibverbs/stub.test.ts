@@ -6,15 +6,17 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { loadIbverbs } from '../../src/verbs/providers/ibverbs/addon.js';
 
-const SOURCE = fileURLToPath(new URL('../../../test/ibverbs/stub.c', import.meta.url));
+const SOURCES = ['stub.c', 'stub-dc.c'].map((name) => fileURLToPath(new URL(`../../../test/ibverbs/${name}`, import.meta.url)));
 const CHILD = fileURLToPath(new URL('./stub-child.js', import.meta.url));
+const SCENES = fileURLToPath(new URL('./scenes-child.js', import.meta.url));
+const DOCTOR = fileURLToPath(new URL('../../../bin/verbena.js', import.meta.url));
 /** What the binding may take beside other tests, nanoseconds a request; it takes under 100 on a core of its own, and the test prints how many. */
 const LIMIT_NS = 500;
 
@@ -44,30 +46,40 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
     library = join(folder, 'stub.so');
     // Behind what is preloaded already: a sanitizer comes first.
     preload = [process.env['LD_PRELOAD'], library].filter(Boolean).join(' ');
+    const { status, stderr } = spawnSync(
+      'cc',
+      ['-shared', '-fPIC', '-O2', '-Wall', '-Wextra', '-Werror', '-o', library, ...SOURCES],
+      {
+        encoding: 'utf8',
+      },
+    );
+    assert.equal(status, 0, stderr);
+    loadIbverbs(); // compiled here, where the stand-in is not in the way
   });
   after(() => rmSync(folder, { recursive: true }));
   let runs = 0;
 
-  function play(device: string, link: string): { report: Report; log: string } {
-    if (runs === 0) {
-      const { status, stderr } = spawnSync('cc', ['-shared', '-fPIC', '-O2', '-o', library, SOURCE], { encoding: 'utf8' });
-      assert.equal(status, 0, stderr);
-      loadIbverbs(); // compiled here, where the stand-in is not in the way
-    }
+  /** Runs a program with the stand-in; returns what it printed and what the stand-in was told. */
+  function run(args: readonly string[], settings: Record<string, string>): { stdout: string; log: string } {
     const log = join(folder, `log-${runs++}`);
-    const { status, stdout, stderr } = spawnSync(process.execPath, [CHILD, device], {
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, {
       encoding: 'utf8',
       timeout: 60_000,
-      env: { ...process.env, LD_PRELOAD: preload, VERBENA_STUB_LOG: log, VERBENA_STUB_LINK: link },
+      env: { ...process.env, LD_PRELOAD: preload, VERBENA_STUB_LOG: log, ...settings },
     });
     assert.equal(status, 0, stderr);
-    return { report: JSON.parse(stdout) as Report, log: readFileSync(log, 'utf8') };
+    return { stdout, log: readFileSync(log, 'utf8') };
+  }
+
+  function play(device: string, link: string): { report: Report; log: string } {
+    const { stdout, log } = run([CHILD, device], { VERBENA_STUB_LINK: link });
+    return { report: JSON.parse(stdout) as Report, log };
   }
 
   it('reaches an InfiniBand peer of the same subnet by LID, one of another by GID too, in the partition asked for', (t) => {
     const { report, log } = play('ibverbs:stub0?pkey=0x8005&sl=3', 'infiniband');
     assert.deepEqual(report.av, { gid: 'fe80::2', lid: 42 }, 'the active port is the second');
-    assert.match(report.reasons.join('; '), /port 2 of stub0: you named it; GID 0/);
+    assert.match(report.reasons.join('; '), /port 2 of stub0: you named it; GID 0.*; partition 0x8005: you named it/);
     assert.match(log, /^init pkey=2 port=2$/m, 'index 2 is partition 0x8005');
     assert.match(log, /^rtr dlid=77 global=0 gid=0000\.\.00 port=2 sl=3 hops=0$/m);
     assert.match(log, /^rtr dlid=78 global=1 gid=fd00\.\.09 port=2 sl=3 hops=64$/m);
@@ -96,6 +108,7 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
     for (const [device, words] of [
       ['ibverbs:nope', /no RDMA device 'nope': this machine has stub0/],
       ['ibverbs:stub0:1', /port 1 of stub0 is down/],
+      ['ibverbs:stub0:7', /there is no port 7: there is port 1 of stub0, port 2 of stub0/],
       ['ibverbs:stub0?gid=7', /has no GID 7: it has 0 \(fe80::2\)/],
       ['ibverbs:stub0?pkey=9', /not in partition 0x9: it is in 0x7fff, 0xffff, 0x8005/],
       ['ibverbs:stub0?mtu=9', /no option 'mtu=9'/],
@@ -108,5 +121,99 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
       assert.notEqual(status, 0);
       assert.match(stderr, words);
     }
+  });
+
+  it('lists the ports that answer, and says which would be chosen and why', () => {
+    const { stdout } = run([DOCTOR, 'doctor', '--json'], { VERBENA_STUB_MUTE: '1' });
+    const { findings } = JSON.parse(stdout) as { findings: { area: string; what: string; found: string }[] };
+    const words = findings.filter(({ area }) => area.startsWith('RDMA')).map(({ what, found }) => `${what}: ${found}`);
+    assert.match(
+      words[0],
+      /^stub0 port 2: active, InfiniBand, 100 Gbit\/s, MTU 2048 of 4096, LID 42; GIDs 0: fe80::2; partitions 0x7fff/,
+    );
+    assert.match(
+      words[1],
+      /^would be chosen: port 2 of stub0: it is the only one; GID 0, fe80::2: .*; partition 0xffff: full member/,
+    );
+    assert.match(words[2], /^registering memory: .*memory/);
+  });
+
+  describe('with what the devices here do not have', () => {
+    let found: Record<string, unknown>;
+    let told: string;
+    before(() => {
+      const fifo = join(folder, 'events');
+      symlinkSync(library, join(folder, 'libmlx5.so.1'));
+      assert.equal(spawnSync('mkfifo', [fifo]).status, 0);
+      const settings = { VERBENA_STUB_RICH: '1', VERBENA_STUB_EVENTS: fifo, LD_LIBRARY_PATH: folder };
+      const { stdout, log } = run([SCENES], settings);
+      found = JSON.parse(stdout) as Record<string, unknown>;
+      told = log;
+    });
+
+    it('is ready for child processes before it registers anything', () => {
+      assert.match(told, /^fork alive=0$/m);
+      assert.equal(told.match(/^fork/gm)?.length, 1);
+    });
+
+    it('registers on demand where the device pages', () => {
+      const expected = { qpTypes: ['RC', 'UC', 'UD', 'DCI', 'DCT'], dc: true, onDemand: true, srq: true, multicast: true };
+      assert.deepEqual(found['capabilities'], expected);
+      assert.match(told, /^register bytes=8192 access=0x41$/m, 'IBV_ACCESS_ON_DEMAND and local write');
+    });
+
+    it('keeps to the limits of shared receive queues', () => {
+      const most = /VERBS_INVALID: a shared receive queue of stub0 has at most 1000 requests of 4 elements: got/;
+      assert.match(String(found['srqTooLong']), most);
+      assert.match(String(found['srqTooWide']), most);
+      assert.match(told, /^srq limit=10$/m);
+    });
+
+    it('joins a multicast group of InfiniBand by its LID', () => {
+      assert.match(String(found['groupWithoutLid']), /VERBS_INVALID: on InfiniBand a multicast group has a LID, 49152 to 65534/);
+      assert.match(told, /^attach gid=ff12 lid=49153\ndetach gid=ff12 lid=49153$/m);
+    });
+
+    it('moves DC queue pairs as mlx5 takes it, and a target has its number from RTR on', () => {
+      assert.deepEqual(found['target'], { early: 0, late: 501, address: 501, state: 'RTR', initiator: 'RTS' });
+      assert.match(told, /^dct key=9$/m);
+      assert.doesNotMatch(told, /refused/);
+    });
+
+    it('names target and key with every DC request', () => {
+      const requests = ['send-imm target=501 key=9 elements=101', 'write target=501 key=9 elements=2'];
+      requests.push('add-5 target=501 key=9 elements=1', 'send target=501 key=9 elements=1');
+      assert.deepEqual(
+        told.match(/^dc .*/gm),
+        requests.map((line) => `dc ${line}`),
+      );
+      assert.deepEqual(found['dcCompletions'], [1, 2, 3, 4]);
+    });
+
+    it('says why a queue pair cannot be moved', () => {
+      const [late, unrouted, invalid, gone] = found['faults'] as string[];
+      assert.match(late, /VERBS_NO_DEVICE: no way from fe80::2 to fd00::6eee: nobody answers for that address.*ETIMEDOUT/);
+      assert.match(unrouted, /VERBS_NO_DEVICE: no way from fe80::2 to fd00::65ee: there is no route.*ENETUNREACH/);
+      assert.match(invalid, /VERBS_INVALID: stub0 refuses to move the queue pair from INIT to RTR.*path MTU.*EINVAL/);
+      assert.match(gone, /VERBS_NO_DEVICE: .*failed or was taken out; close it and open it again: EIO/);
+    });
+
+    it('takes completion and async events of its own port, and acknowledges each before its object goes', () => {
+      assert.equal(found['event'], 77);
+      assert.deepEqual(found['heard'], [{ type: 'PORT_ERR' }, { type: 'QP_FATAL', own: true }], 'port 1 is not ours');
+      assert.equal(found['stateAfterFatal'], 'ERR');
+    });
+
+    it('ends every wait when the device fails', () => {
+      assert.match(String(found['stuck']), /VERBS_NO_DEVICE: the RDMA device failed/);
+      assert.match(String(found['poll']), /VERBS_NO_DEVICE: the RDMA device failed/);
+      assert.equal(found['last'], 'DEVICE_FATAL');
+      assert.equal(found['initiatorAfterFatal'], 'ERR');
+    });
+
+    it('leaves no object and no descriptor behind, also where a thread is ended', () => {
+      assert.equal(found['descriptorsLeft'], 0);
+      assert.deepEqual([...new Set(told.match(/^close .*/gm))], ['close alive=0']);
+    });
   });
 });

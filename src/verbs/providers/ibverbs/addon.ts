@@ -43,6 +43,8 @@ export interface IbverbsAddon {
   /** The arguments are in the block: native/ibverbs/port.h lists them. */
   createQp(handle: Handle): [object: number, number: number] | number;
   modify(handle: Handle, qp: number): number;
+  /** The number of a queue pair: a DCT has none before RTR. */
+  numberOf(handle: Handle, qp: number): number;
   query(handle: Handle, qp: number): number;
   createAh(handle: Handle, pd: number): number;
   multicast(handle: Handle, qp: number, gid: Uint8Array, lid: number, join: number): number;

@@ -39,6 +39,13 @@ export function gidOf(text: string): Uint8Array {
   throw new VerbsError('VERBS_INVALID', `'${String(text)}' is no GID: give the av of a peer's address()`);
 }
 
+/** Throws VERBS_INVALID for a LID that is not of a multicast group. */
+export function checkGroupLid(lid: number): void {
+  if (lid >= FIRST_MULTICAST_LID && lid < 0xffff) return;
+  const words = `on InfiniBand a multicast group has a LID, ${FIRST_MULTICAST_LID} to 65534, which the subnet manager gives with a join`;
+  throw new VerbsError('VERBS_INVALID', `${words}: got ${lid}`);
+}
+
 /** Puts the way to a peer into the arguments. Throws VERBS_INVALID for an address that is none. */
 export function writeAddress(block: CommandBlock, av: AddressVector, route: Route): void {
   const gid = gidOf(av?.gid);
@@ -49,9 +56,7 @@ export function writeAddress(block: CommandBlock, av: AddressVector, route: Rout
   if (ownGid !== undefined && !(Number.isInteger(av.lid) && (av.lid as number) > 0 && (av.lid as number) <= 0xffff)) {
     throw new VerbsError('VERBS_INVALID', `an InfiniBand peer is reached by its LID, 1 to 65535: got ${String(av.lid)}`);
   }
-  if (ownGid !== undefined && isMulticast && (av.lid as number) < FIRST_MULTICAST_LID) {
-    throw new VerbsError('VERBS_INVALID', `the LID of a multicast group is at least ${FIRST_MULTICAST_LID}: got ${av.lid}`);
-  }
+  if (ownGid !== undefined && isMulticast) checkGroupLid(av.lid as number);
   a[GLOBAL] = isLocal ? 0 : 1;
   a[LID] = av.lid ?? 0;
   a[GID_INDEX] = route.gidIndex;

@@ -41,7 +41,8 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
   private readonly records: number;
   private first = 0;
   private filled = 0;
-  private hasFailed = false;
+  /** Why there will be no more completions: the queue overran, or what `failed` was told. */
+  private fault: VerbsError | 'overrun' | undefined;
   private isArmed = false;
   private armedSolicited = false;
   private count = 1;
@@ -75,7 +76,7 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
     head[MOST] = Math.min(most, this.records - this.filled);
     head[ERRNO] = 0;
     this.device.block.run();
-    if (head[ERRNO] !== 0) this.hasFailed = true;
+    if (head[ERRNO] !== 0) this.fault ??= 'overrun';
     const taken = head[FILLED];
     this.filled += taken;
     return taken;
@@ -103,7 +104,8 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
       n++;
     }
     if (n > 0) wcs.rare = true;
-    else if (this.hasFailed) this.refuseOverrun();
+    else if (this.fault === 'overrun') this.refuseOverrun();
+    else if (this.fault !== undefined) throw this.fault;
     return n;
   }
 
@@ -127,7 +129,7 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
   }
 
   isReady(): boolean {
-    return this.isClosed || this.first < this.filled || this.reap(BATCH) > 0 || this.hasFailed;
+    return this.isClosed || this.first < this.filled || this.reap(BATCH) > 0 || this.fault !== undefined;
   }
 
   requestNotify(solicitedOnly = false): void {
@@ -175,9 +177,9 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
     this.signal();
   }
 
-  /** The queue overran. */
-  failed(): void {
-    this.hasFailed = true;
+  /** The queue overran, or ended otherwise: once it is empty, a poll throws that. */
+  failed(fault: VerbsError | 'overrun' = 'overrun'): void {
+    this.fault ??= fault;
     this.announce();
   }
 

@@ -58,6 +58,7 @@ const REASON_TIMEOUT = 4;
 const REASON_NO_SERVICE = 8;
 
 const { ECONNREFUSED, EADDRINUSE, EADDRNOTAVAIL, EXDEV } = constants.errno;
+const REMOVED = 'the RDMA device was removed';
 const NOTHING: Uint8Array = new Uint8Array(0);
 /** Messages that are put together at a time; more come only from somebody who does not finish. */
 const MOST_PARTS = 1024;
@@ -197,8 +198,7 @@ export class ConnectionManager {
       const states = isIwarp(device.choice.device) ? (['INIT'] as const) : (['INIT', 'RTR', 'RTS'] as const);
       for (const state of states) qp.moveManaged(id, state, options.attributes ?? {});
     } catch (cause) {
-      this.forget(request);
-      this.destroy(id);
+      this.dropped(request);
       throw new VerbsError('VERBS_TIMEOUT', 'the initiator has given up', { cause });
     }
     const { timeoutMs = CONNECT_TIMEOUT_MS, signal } = options;
@@ -263,26 +263,39 @@ export class ConnectionManager {
         if (pending) this.step(id, pending, () => this.established(id, pending, privateData));
         return;
       case DISCONNECTED:
-      case DEVICE_REMOVAL: {
-        const connection = this.connections.get(id);
-        if (connection === undefined) return;
-        this.connections.delete(id);
-        this.device.addon.cmDisconnect(this.device.handle, id); // answers the peer
-        this.destroy(id);
-        connection.over(type === DISCONNECTED ? 'the peer disconnected' : 'the RDMA device was removed');
+        this.ended(id, 'the peer disconnected');
+        pending?.reject(new VerbsError('VERBS_TIMEOUT', 'the peer has given up'));
         return;
-      }
+      case DEVICE_REMOVAL:
+        this.ended(id, REMOVED);
+        pending?.reject(new VerbsError('VERBS_NO_DEVICE', REMOVED));
+        if (request) this.dropped(request);
+        this.listeners.get(id)?.close();
+        return;
       case ADDR_ERROR:
       case ROUTE_ERROR:
       case CONNECT_ERROR:
       case UNREACHABLE:
       case REJECTED:
-        if (request) {
-          this.forget(request);
-          this.destroy(id);
-        }
+        if (request) this.dropped(request);
         if (pending) this.refused(id, pending, type, status, privateData);
     }
+  }
+
+  /** A connection ended from outside. */
+  private ended(id: number, reason: string): void {
+    const connection = this.connections.get(id);
+    if (connection === undefined) return;
+    this.connections.delete(id);
+    this.device.addon.cmDisconnect(this.device.handle, id); // answers the peer
+    this.destroy(id);
+    connection.over(reason);
+  }
+
+  /** A request ended before it was answered. */
+  private dropped(request: Request): void {
+    this.forget(request);
+    this.destroy(request.id);
   }
 
   private requested(listener: PortListener, id: number, data: Uint8Array): void {
@@ -390,8 +403,11 @@ export class ConnectionManager {
     }
   }
 
-  /** A queue pair is going: so is its connection. */
+  /** A queue pair is going: so is its connection, or the attempt to make one. */
   queuePairClosed(qp: IbverbsQueuePair): void {
+    for (const pending of [...this.pending.values()]) {
+      if (pending.qp === qp) pending.reject(new VerbsError('VERBS_CLOSED', 'the queue pair was closed'));
+    }
     for (const [id, connection] of this.connections) {
       if (connection.qp !== qp) continue;
       this.connections.delete(id);

@@ -10,7 +10,7 @@ import { type Door, openDoor } from '../../../native/door.js';
 import type { CompletionThread, CqInit } from '../../completion-queue.js';
 import type { Capabilities, Counters, DeviceOptions } from '../../device.js';
 import { VerbsError } from '../../errors.js';
-import type { QpType } from '../../opcode.js';
+import { QP_TYPES, type QpType } from '../../opcode.js';
 import type { AddressVector } from '../../qp-state.js';
 import { systemError } from '../../system-error.js';
 import { MappedMemory } from '../mapped-memory.js';
@@ -76,9 +76,10 @@ export class IbverbsDevice extends ProvidedDevice {
     this.maxReads = device.maxInitRd;
     this.maxTargetReads = device.maxRd;
     const plain: QpType[] = isIwarp(device) ? ['RC'] : ['RC', 'UC', 'UD'];
+    const { maxInline, dc } = this.probe();
     this.capabilities = {
-      qpTypes: device.dc ? [...plain, 'DCI', 'DCT'] : plain,
-      maxInline: this.probeInline(),
+      qpTypes: dc ? [...plain, 'DCI', 'DCT'] : plain,
+      maxInline,
       maxSge: Math.min(64, device.maxSge),
       maxMessage: port.maxMessage || 2 ** 31,
       maxQpWr: Math.min(65536, device.maxQpWr),
@@ -86,7 +87,7 @@ export class IbverbsDevice extends ProvidedDevice {
       atomics: device.atomics === 0 ? 'none' : device.atomics === 2 ? 'global' : 'hca',
       srq: device.maxSrq > 0,
       multicast: device.maxMulticast > 0 && !isIwarp(device),
-      dc: device.dc,
+      dc,
       onDemand: device.onDemand,
       umr: false,
       memoryWindows: false,
@@ -99,24 +100,24 @@ export class IbverbsDevice extends ProvidedDevice {
     this.closeAtExit(true);
   }
 
-  /** The most bytes that a queue pair can send inline. */
-  private probeInline(): number {
+  /** What only trying tells: the most bytes that a queue pair can send inline, and whether a device whose driver knows DC makes such queue pairs. */
+  private probe(): { maxInline: number; dc: boolean } {
     const { addon, handle, block } = this;
     const pd = addon.allocPd(handle);
     const cq = addon.createCq(handle, 1, 1);
-    if (pd < 0 || typeof cq === 'number') return 0;
-    let found = 0;
-    for (const size of INLINE_SIZES) {
-      block.arguments.set([pd, cq[0], cq[0], 0, 0, 1, 1, 1, 1, size, 0, 0]);
+    if (pd < 0 || typeof cq === 'number') return { maxInline: 0, dc: false };
+    const canMake = (type: QpType, inline: number): boolean => {
+      block.arguments.set([pd, cq[0], cq[0], 0, QP_TYPES.indexOf(type), 1, 1, 1, 1, inline, 0, 0]);
       const made = addon.createQp(handle);
-      if (typeof made === 'number') continue;
+      if (typeof made === 'number') return false;
       addon.destroy(handle, made[0]);
-      found = size;
-      break;
-    }
+      return true;
+    };
+    const maxInline = INLINE_SIZES.find((size) => canMake('RC', size)) ?? 0;
+    const dc = this.choice.device.dc && canMake('DCI', 0);
     addon.destroy(handle, cq[0]);
     addon.destroy(handle, pd);
-    return found;
+    return { maxInline, dc };
   }
 
   override get av(): AddressVector {
@@ -143,10 +144,18 @@ export class IbverbsDevice extends ProvidedDevice {
   private raised(code: number, object: number): void {
     const { type, words, about } = eventOf(code);
     if (type === undefined) return;
+    if (about === 'port' && object !== this.choice.port.number) return; // another port of the same device
     const qp = about === 'qp' ? this.queuePairs.get(object) : undefined;
     if (about === 'cq') this.cqs.get(object)?.failed();
+    if (about === 'device') this.fell(words);
     if (qp?.raised(type) === false) return;
     this.raise({ type, words, ...(qp && { qpNum: qp.qpNum, peer: qp.peerName }) });
+  }
+
+  /** The device failed, or was taken out: there will be no completions. */
+  private fell(words: string): void {
+    for (const qp of this.queuePairs.values()) qp.raised('DEVICE_FATAL');
+    for (const cq of this.cqs.values()) cq.failed(new VerbsError('VERBS_NO_DEVICE', words));
   }
 
   /** Takes what has happened. */
@@ -185,6 +194,13 @@ export class IbverbsDevice extends ProvidedDevice {
 
   adoptQueuePair(qp: IbverbsQueuePair): void {
     this.queuePairs.set(qp.object, qp);
+    this.byNumber.set(qp.qpNum, qp);
+  }
+
+  /** A queue pair got its number later than its making. */
+  renumber(qp: IbverbsQueuePair): void {
+    this.byNumber.delete(qp.qpNum);
+    qp.qpNum = this.addon.numberOf(this.handle, qp.object);
     this.byNumber.set(qp.qpNum, qp);
   }
 

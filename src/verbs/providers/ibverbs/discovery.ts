@@ -55,6 +55,7 @@ export interface DeviceInfo {
   readonly atomics: number;
   readonly maxSrq: number;
   readonly maxSrqWr: number;
+  readonly maxSrqSge: number;
   readonly maxMulticast: number;
   readonly onDemand: boolean;
   readonly dc: boolean;
@@ -172,15 +173,23 @@ function pickGid(device: DeviceInfo, port: PortInfo, index: number | undefined):
   return [ranked[0].gid, ranked[0].rank[1]];
 }
 
-function pickKey(device: DeviceInfo, port: PortInfo, key: number | undefined): number {
+/** A partition key as the tools of InfiniBand write it. */
+const keyText = (key: number): string => `0x${key.toString(16).padStart(4, '0')}`;
+
+/** The top bit of a key is full membership: limited members reach full ones only. */
+const isFull = (key: number): boolean => (key & 0x8000) !== 0;
+
+function pickKey(device: DeviceInfo, port: PortInfo, key: number | undefined): [index: number, reason: string] {
   if (key === undefined) {
-    // Full membership (the top bit) of the default partition, else of any, else what is first.
-    const full = port.pkeys.find(([, value]) => value === 0xffff) ?? port.pkeys.find(([, value]) => value & 0x8000);
-    return (full ?? port.pkeys[0] ?? [0])[0];
+    const whole = port.pkeys.find(([, value]) => value === 0xffff);
+    if (whole) return [whole[0], 'full member of the default partition'];
+    const full = port.pkeys.find(([, value]) => isFull(value));
+    if (full) return [full[0], 'the first partition that this port is a full member of'];
+    return [port.pkeys[0]?.[0] ?? 0, 'only limited memberships: it reaches full members alone'];
   }
   const exact =
     port.pkeys.find(([, value]) => value === key) ?? port.pkeys.find(([, value]) => (value & 0x7fff) === (key & 0x7fff));
-  if (exact) return exact[0];
+  if (exact) return [exact[0], isFull(exact[1]) ? 'you named it' : 'you named it; a limited member reaches full members alone'];
   const known = port.pkeys.map(([, value]) => `0x${value.toString(16)}`).join(', ');
   throw new VerbsError(
     'VERBS_NO_DEVICE',
@@ -204,19 +213,26 @@ export function choose(devices: readonly DeviceInfo[], text: string | undefined)
   }
   const ports = usable.flatMap((device) => (device.ports ?? []).map((port) => ({ device, port })));
   const wanted = wish.port === undefined ? ports : ports.filter(({ port }) => port.number === wish.port);
+  if (ports.length > 0 && wanted.length === 0) {
+    const known = ports.map(({ device, port }) => `port ${port.number} of ${device.name}`).join(', ');
+    throw new VerbsError('VERBS_NO_DEVICE', `there is no port ${wish.port}: there is ${known}`);
+  }
   const active = wanted.filter(({ port }) => port.state >= ACTIVE);
   if (active.length === 0) {
-    const faults = usable.flatMap((device) =>
-      device.errno === undefined
-        ? (device.ports ?? []).map((port) => `port ${port.number} of ${device.name} is ${stateName(port)}`)
-        : [`${device.name} cannot be opened (errno ${device.errno}: is /dev/infiniband there, and may you read it?)`],
-    );
+    const faults = [
+      ...wanted.map(({ device, port }) => `port ${port.number} of ${device.name} is ${stateName(port)}`),
+      ...usable
+        .filter(({ errno }) => errno !== undefined)
+        .map(({ name, errno }) => `${name} cannot be opened (errno ${errno}: is /dev/infiniband there, and may you read it?)`),
+    ];
     throw new VerbsError(
       'VERBS_NO_DEVICE',
       `no port is active: ${faults.join('; ')}. Check cable, switch and 'ip link set ... up'`,
     );
   }
-  active.sort((a, b) => gbitPerSecond(b.port) - gbitPerSecond(a.port));
+  // A port without a GID reaches nobody, however fast it is.
+  const worth = ({ port }: { port: PortInfo }): number => (port.gids.length > 0 ? 1 + gbitPerSecond(port) : 0);
+  active.sort((a, b) => worth(b) - worth(a));
   const { device, port } = active[0];
   const others = ports.length - 1;
   const why =
@@ -226,14 +242,21 @@ export function choose(devices: readonly DeviceInfo[], text: string | undefined)
         ? 'it is the only one'
         : `the fastest active port, ${gbitPerSecond(port)} Gbit/s, of ${ports.length}`;
   const [gid, gidWhy] = pickGid(device, port, wish.gid);
+  const [pkeyIndex, keyWhy] = pickKey(device, port, wish.pkey);
+  const key = port.pkeys.find(([index]) => index === pkeyIndex)?.[1];
   return {
     device,
     port,
     gid,
-    pkeyIndex: pickKey(device, port, wish.pkey),
+    pkeyIndex,
     serviceLevel: wish.sl,
     trafficClass: wish.tc,
-    reasons: [`port ${port.number} of ${device.name}: ${why}`, `GID ${gid.index}, ${gidWords(gid)}: ${gidWhy}`],
+    reasons: [
+      `port ${port.number} of ${device.name}: ${why}`,
+      `GID ${gid.index}, ${gidWords(gid)}: ${gidWhy}`,
+      // Every RoCE port is in the default partition and no other.
+      ...(isInfiniBand(device, port) && key !== undefined ? [`partition ${keyText(key)}: ${keyWhy}`] : []),
+    ],
   };
 }
 

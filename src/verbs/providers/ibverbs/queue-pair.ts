@@ -22,19 +22,30 @@ import {
 } from '../../work-request.js';
 import { assertTakesReceives, assertTakesSends } from '../posting.js';
 import { IbverbsAddressHandle } from './address-handle.js';
-import { GID, gidOf } from './address-words.js';
+import { checkGroupLid, GID, gidOf } from './address-words.js';
 import { COMMAND_RECV, type CommandBlock, SEND_WORDS, SGE_WORDS } from './command-block.js';
 import type { IbverbsCompletionQueue } from './completion-queue.js';
 import type { IbverbsDevice } from './device.js';
-import { isIwarp } from './discovery.js';
+import { isInfiniBand, isIwarp } from './discovery.js';
 import { IbverbsPreparedSend } from './prepared-send.js';
 import type { IbverbsProtectionDomain } from './protection-domain.js';
 import { ReceiveCommands } from './receive-commands.js';
 import { writeSend } from './send-command.js';
 import type { IbverbsSharedReceiveQueue } from './shared-receive-queue.js';
 
-const { ENOMEM, EOPNOTSUPP, EINVAL } = constants.errno;
+const { ENOMEM, EOPNOTSUPP, EINVAL, EIO, ENODEV, ETIMEDOUT, ENETUNREACH, EHOSTUNREACH } = constants.errno;
 const FLUSHED = statusName(STATUS.WR_FLUSH_ERR);
+/** Events after which a queue pair is in ERR. */
+const FATAL: ReadonlySet<AsyncEventType> = new Set(['QP_FATAL', 'QP_REQ_ERR', 'QP_ACCESS_ERR', 'DEVICE_FATAL']);
+/** On RoCE the kernel looks for the way to a peer when the queue pair is told of it: what it says where there is none. */
+const UNREACHABLE: Readonly<Record<number, string>> = {
+  [ETIMEDOUT]: 'nobody answers for that address: is the peer up, and on the network that this GID belongs to?',
+  [ENETUNREACH]: "there is no route: look at 'ip route', or choose another GID ('?gid=3')",
+  [EHOSTUNREACH]: "there is no route: look at 'ip route', or choose another GID ('?gid=3')",
+};
+
+/** mlx5 takes nothing else on a DCT's way to RTR; how many READs it answers is the device's matter. */
+const targetAttributes = ({ pathMtu, minRnrTimer }: QpAttributes): QpAttributes => ({ pathMtu, minRnrTimer });
 
 /** Bits of ibv_modify_qp's mask and the argument word of each attribute. */
 const ATTRIBUTES: Readonly<Partial<Record<keyof QpAttributes, readonly [bit: number, word: number]>>> = {
@@ -65,7 +76,8 @@ const LID_WORD = 19;
 export class IbverbsQueuePair extends QueuePair {
   readonly device: IbverbsDevice;
   readonly pd: IbverbsProtectionDomain;
-  readonly qpNum: number;
+  /** Of a DCT: 0 before RTR, where the device gives it one. */
+  qpNum: number;
   readonly object: number;
   /** What failed first since the last RESET: a flush names it. */
   firstFailure: Cause | undefined;
@@ -190,7 +202,7 @@ export class IbverbsQueuePair extends QueuePair {
     if (changed.pathMtu !== undefined && changed.pathMtu > mtu) {
       throw new VerbsError('VERBS_INVALID', `pathMtu ${changed.pathMtu} is more than the ${mtu} bytes that the port carries`);
     }
-    this.writeAttributes(changed);
+    this.writeAttributes(this.type === 'DCT' && to === 'RTR' ? targetAttributes(changed) : changed);
     const a = this.block.arguments;
     a[STATE_WORD] = QP_STATES.indexOf(to);
     if (changed.curState !== undefined) {
@@ -205,15 +217,26 @@ export class IbverbsQueuePair extends QueuePair {
       a[MASK_WORD] |= AV;
     }
     const errno = device.addon.modify(device.handle, this.object);
-    if (errno !== 0) {
-      throw systemError(
-        errno,
-        `${device.choice.device.name} refuses to move the queue pair from ${from} to ${to}`,
-        errno === EINVAL ? 'VERBS_INVALID' : 'VERBS_SYSTEM',
-      );
-    }
+    if (errno !== 0) throw this.immovable(errno, from, to, changed.av);
+    if (this.type === 'DCT' && to === 'RTR') device.renumber(this);
     if (to === 'RESET') this.firstFailure = undefined;
     if (to === 'SQD') this.wantsDrained = changed.enSqdAsyncNotify === true;
+  }
+
+  /** Why the device does not take a state. */
+  private immovable(errno: number, from: QpState, to: QpState, av: AddressVector | undefined): VerbsError {
+    const { name } = this.device.choice.device;
+    const way = av && UNREACHABLE[errno];
+    if (way !== undefined) return systemError(errno, `no way from ${this.device.gid} to ${av?.gid}: ${way}`, 'VERBS_NO_DEVICE');
+    const refusal = `${name} refuses to move the queue pair from ${from} to ${to}`;
+    if (errno === EIO || errno === ENODEV) {
+      return systemError(errno, `${refusal}: it failed or was taken out; close it and open it again`, 'VERBS_NO_DEVICE');
+    }
+    if (errno !== EINVAL) return systemError(errno, refusal);
+    const hint = av
+      ? `: is ${av.gid} of the same kind as this port's ${this.device.gid}, and does the path MTU fit both ports?`
+      : '';
+    return systemError(errno, refusal + hint, 'VERBS_INVALID');
   }
 
   /** Puts attributes and their mask into the arguments. */
@@ -264,7 +287,7 @@ export class IbverbsQueuePair extends QueuePair {
 
   /** An async event says something about the state. False: nobody asked for it. */
   raised(type: AsyncEventType): boolean {
-    if (type === 'QP_FATAL' || type === 'QP_REQ_ERR' || type === 'QP_ACCESS_ERR') this.enter('ERR');
+    if (FATAL.has(type)) this.enter('ERR');
     return type !== 'SQ_DRAINED' || this.wantsDrained;
   }
 
@@ -395,15 +418,15 @@ export class IbverbsQueuePair extends QueuePair {
 
   // ---- multicast ----
 
-  attachMulticast(group: string): void {
-    this.multicast(group, 1);
+  attachMulticast(group: string, lid?: number): void {
+    this.multicast(group, 1, lid);
   }
 
-  detachMulticast(group: string): void {
-    this.multicast(group, 0);
+  detachMulticast(group: string, lid?: number): void {
+    this.multicast(group, 0, lid);
   }
 
-  private multicast(group: string, join: number): void {
+  private multicast(group: string, join: number, lid = 0): void {
     this.assertOpen();
     if (this.type !== 'UD') throw new VerbsError('VERBS_ILLEGAL', `multicast is for UD queue pairs: this one is ${this.type}`);
     const gid = gidOf(group);
@@ -411,7 +434,8 @@ export class IbverbsQueuePair extends QueuePair {
     const { device } = this;
     if (!device.capabilities.multicast)
       throw new VerbsError('VERBS_UNSUPPORTED', `${device.choice.device.name} has no multicast`);
-    const errno = device.addon.multicast(device.handle, this.object, gid, 0, join);
+    if (isInfiniBand(device.choice.device, device.choice.port)) checkGroupLid(lid);
+    const errno = device.addon.multicast(device.handle, this.object, gid, lid, join);
     if (errno === 0) return;
     throw systemError(
       errno,

@@ -1,5 +1,6 @@
 /** A shared receive queue of an RDMA device. */
 
+import { VerbsError } from '../../errors.js';
 import type { SrqInit } from '../../shared-receive-queue.js';
 import { systemError } from '../../system-error.js';
 import { QueuedSharedReceiveQueue } from '../queued-shared-receive-queue.js';
@@ -16,13 +17,17 @@ export class IbverbsSharedReceiveQueue extends QueuedSharedReceiveQueue {
     super(init);
     const { maxWr, maxSge } = this;
     const { device } = pd;
-    const object = device.capabilities.srq ? device.addon.createSrq(device.handle, pd.object, maxWr, maxSge) : -95;
-    if (object < 0) {
-      throw systemError(
-        object,
-        `${device.choice.device.name} makes no shared receive queue of ${maxWr} requests`,
-        'VERBS_UNSUPPORTED',
+    const { name, maxSrqWr, maxSrqSge } = device.choice.device;
+    if (!device.capabilities.srq) throw new VerbsError('VERBS_UNSUPPORTED', `${name} has no shared receive queues`);
+    if (maxWr > maxSrqWr || maxSge > maxSrqSge) {
+      throw new VerbsError(
+        'VERBS_INVALID',
+        `a shared receive queue of ${name} has at most ${maxSrqWr} requests of ${maxSrqSge} elements: got ${maxWr} of ${maxSge}`,
       );
+    }
+    const object = device.addon.createSrq(device.handle, pd.object, maxWr, maxSge);
+    if (object < 0) {
+      throw systemError(object, `${name} makes no shared receive queue of ${maxWr} requests`, 'VERBS_NO_MEMORY');
     }
     this.pd = pd;
     this.object = object;

@@ -1,0 +1,109 @@
+/**
+ * Runs with the stub before libibverbs and as libmlx5 (VERBENA_STUB_RICH): what this machine's devices do not have. Prints one JSON object, what was
+ * found by scene; the test looks at it and at what the stub was told.
+ */
+
+import { openSync, readdirSync, writeSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { openDevice, type QpAddress, VerbsError, WorkCompletions } from '../../src/verbs/index.js';
+
+const PORT_ERR = 10;
+const QP_FATAL = 1;
+const DEVICE_FATAL = 8;
+
+const events = openSync(process.env['VERBENA_STUB_EVENTS'] as string, 'r+');
+const raise = (type: number, element: number) => writeSync(events, Buffer.from(Uint32Array.of(type, element).buffer));
+const report: Record<string, unknown> = {};
+const faultOf = async (act: () => unknown): Promise<string> => {
+  try {
+    await act();
+    return 'none';
+  } catch (error) {
+    return VerbsError.is(error) ? `${error.code}: ${error.message}` : String(error);
+  }
+};
+const descriptors = () => readdirSync('/proc/self/fd').length;
+
+/** A thread that is ended in the middle of its work takes its device with it. The first of them opens what the process keeps. */
+async function worker(): Promise<void> {
+  let before = 0;
+  for (let i = 0; i < 3; i++) {
+    if (i === 1) before = descriptors();
+    const thread = new Worker(new URL('./worker-child.js', import.meta.url));
+    await new Promise((resolve) => thread.once('message', resolve));
+    await thread.terminate();
+  }
+  report['descriptorsLeft'] = descriptors() - before;
+}
+
+async function main(): Promise<void> {
+  await worker();
+  const device = await openDevice('ibverbs');
+  const pd = device.allocPd();
+  const cq = device.createCq({ depth: 256, mode: 'event' });
+  const wcs = new WorkCompletions(16);
+  const { qpTypes, dc, onDemand, srq: hasSrq, multicast } = device.capabilities;
+  report['capabilities'] = { qpTypes, dc, onDemand, srq: hasSrq, multicast };
+
+  const memory = pd.register(device.alloc(8192, { onDemand: true }), { localWrite: true, onDemand: true });
+  report['srqTooLong'] = await faultOf(() => pd.createSrq({ maxWr: 2000 }));
+  report['srqTooWide'] = await faultOf(() => pd.createSrq({ maxSge: 5 }));
+  const srq = pd.createSrq({ maxWr: 1000, maxSge: 4 });
+  srq.postRecv(Array.from({ length: 20 }, (_, id) => ({ sgl: [memory.slice(0, 64)], id })));
+  srq.setLimit(10);
+
+  const ud = pd.createQp({ type: 'UD', sendCq: cq, recvCq: cq });
+  report['groupWithoutLid'] = await faultOf(() => ud.attachMulticast('ff12::5'));
+  ud.attachMulticast('ff12::5', 0xc001);
+  ud.detachMulticast('ff12::5', 0xc001);
+
+  const dct = pd.createQp({ type: 'DCT', sendCq: cq, recvCq: cq, srq, dcKey: 9 });
+  const dci = pd.createQp({ type: 'DCI', sendCq: cq, recvCq: cq });
+  const early = dct.qpNum;
+  await dct.connect();
+  await dci.connect();
+  report['target'] = { early, late: dct.qpNum, address: dct.address().qpNum, state: dct.state, initiator: dci.state };
+  const there = { ah: pd.createAh({ gid: 'fe80::3', lid: 79 }), remoteQpn: dct.qpNum, dcKey: 9 };
+  const remote = { remoteAddr: 4096, rkey: 7 };
+  dci.postSend([
+    { opcode: 'SEND_WITH_IMM', inlineData: Uint8Array.of(1, 2, 3), imm: 4, id: 1, ...there },
+    { opcode: 'RDMA_WRITE', sgl: [memory.slice(0, 8), memory.slice(16, 8)], id: 2, ...remote, ...there },
+    { opcode: 'ATOMIC_FETCH_AND_ADD', sgl: [memory.slice(0, 8)], add: 5n, id: 3, ...remote, ...there },
+  ]);
+  dci.prepare({ opcode: 'SEND', local: memory, ...there }).post(0, 100, 4);
+  const ids: number[] = [];
+  for (let n = cq.poll(wcs); n > 0; n = cq.poll(wcs)) ids.push(...wcs.id.subarray(0, n));
+  report['dcCompletions'] = ids;
+
+  const qp = pd.createQp({ type: 'RC', sendCq: cq, recvCq: cq });
+  const peer = (gid: string): QpAddress => ({ ...qp.address(), qpNum: 5, av: { gid, lid: 70 } });
+  report['faults'] = [];
+  for (const errno of ['6e', '65', '16', '05']) {
+    (report['faults'] as string[]).push(await faultOf(() => qp.connect(peer(`fd00::${errno}ee`))));
+  }
+  await qp.connect(peer('fd00::9'));
+
+  // A completion event into the event loop, acknowledged before its queue goes.
+  const waiting = cq.next({ timeoutMs: 20_000 });
+  setImmediate(() => qp.postSend({ opcode: 'SEND', sgl: [memory.slice(0, 8)], id: 77 }));
+  report['event'] = (await waiting).id;
+
+  raise(PORT_ERR, 1);
+  raise(PORT_ERR, 2);
+  raise(QP_FATAL, qp.qpNum);
+  const heard = [await device.nextEvent({ timeoutMs: 20_000 }), await device.nextEvent({ timeoutMs: 20_000 })];
+  report['heard'] = heard.map(({ type, qpNum }) => ({ type, ...(qpNum !== undefined && { own: qpNum === qp.qpNum }) }));
+  report['stateAfterFatal'] = qp.state;
+  qp.close();
+
+  const stuck = faultOf(() => cq.next({ timeoutMs: 20_000 }));
+  raise(DEVICE_FATAL, 0);
+  report['stuck'] = await stuck;
+  report['last'] = (await device.nextEvent({ timeoutMs: 20_000 })).type;
+  report['initiatorAfterFatal'] = dci.state;
+  report['poll'] = await faultOf(() => cq.poll(wcs));
+  device.close();
+}
+
+await main();
+console.log(JSON.stringify(report));
