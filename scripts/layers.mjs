@@ -1,5 +1,5 @@
 /**
- * The layer check: imports in src/ point down, layers form no cycle, and src/ does not reach into test code.
+ * The layer check: imports in src/ point down, layers form no cycle, nor do the files of a layer with what they load, and src/ does not reach into test code.
  *
  * A layer is a folder directly under src/. The table lists them from the top; a file may import its own layer, the layers of
  * its own row, and everything below. Dynamic imports, type imports and `new URL('./x.js', import.meta.url)` count as well.
@@ -43,6 +43,12 @@ export function specifiersOf(source) {
   return forms.flatMap((form) => [...text.matchAll(form)].map((match) => match[1]));
 }
 
+/** The specifiers that a source loads with itself: not types, and not what it imports later. */
+function loadedBy(source) {
+  const form = /^\s*(?:import|export)\s+(?!type\b)[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm;
+  return [...withoutComments(source).matchAll(form)].map((match) => match[1]);
+}
+
 function cycleIn(edges) {
   const state = new Map();
   const visit = (layer, path) => {
@@ -66,6 +72,7 @@ function cycleIn(edges) {
 export function checkLayers(root) {
   const offences = [];
   const edges = new Map();
+  const fileEdges = new Map();
   const src = join(root, 'src');
   const files = readdirSync(src, { recursive: true }).filter((name) => name.endsWith('.ts'));
   for (const name of files) {
@@ -76,7 +83,13 @@ export function checkLayers(root) {
       offences.push(`src/${name}: '${layer}' is not in the layer table of scripts/layers.mjs`);
       continue;
     }
-    for (const specifier of specifiersOf(readFileSync(file, 'utf8'))) {
+    const source = readFileSync(file, 'utf8');
+    const loaded = loadedBy(source).map((specifier) => join(dirname(name), specifier).replace(/\.js$/, '.ts'));
+    fileEdges.set(
+      name,
+      loaded.filter((other) => other.startsWith(`${layer}/`)),
+    );
+    for (const specifier of specifiersOf(source)) {
       if (specifier.startsWith('verbena/')) offences.push(`src/${name}: imports its own package by name ('${specifier}')`);
       if (!specifier.startsWith('.')) continue;
       const [top, target] = relative(root, resolve(dirname(file), specifier)).split('/');
@@ -93,6 +106,8 @@ export function checkLayers(root) {
   }
   const cycle = cycleIn(edges);
   if (cycle) offences.push(`layers form a cycle: ${cycle.join(' > ')}`);
+  const circle = cycleIn(fileEdges);
+  if (circle) offences.push(`files load each other in a circle: ${circle.join(' > ')}`);
   return offences;
 }
 

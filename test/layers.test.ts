@@ -66,6 +66,19 @@ describe('the layer check', () => {
     assert.match(offences[0], /cycle: (plan > nn > train > plan|nn > train > plan > nn|train > plan > nn > train)/);
   });
 
+  it('refuses files of a layer that load each other in a circle; types may', () => {
+    const files = {
+      'src/nn/a.ts': "import { b } from './deep/b.js';",
+      'src/nn/deep/b.ts': "import type { A } from '../a.js';\nconst later = import('../a.js');",
+    };
+    assert.deepEqual(offencesOf(files), []);
+    const circle = { 'src/nn/deep/b.ts': "import { a } from '../a.js';" };
+    assert.match(
+      offencesOf(circle)[0],
+      /circle: (nn\/a.ts > nn\/deep\/b.ts > nn\/a.ts|nn\/deep\/b.ts > nn\/a.ts > nn\/deep\/b.ts)/,
+    );
+  });
+
   it('lets only unit tests use the conformance suite, and nobody the benchmarks', () => {
     const conformance = "import { suite } from '../../conformance/verbs.js';";
     const bench = "import { measure } from '../../bench/measure.js';";

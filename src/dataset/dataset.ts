@@ -5,13 +5,14 @@
  * partition is computed, perhaps more than once (a rank died, a task was slow), so they should not have effects; accumulators count them once all the same.
  */
 
-import type { Columns } from './columns/columns.js';
-import { columnsOfRows } from './columns/from-rows.js';
+import { Columns } from './columns/columns.js';
+import { columnsOfRowsNode } from './columns/from-rows.js';
 import type { Type } from './columns/schema.js';
 import type { Engine } from './engine.js';
 import { DatasetError } from './errors.js';
 import { drawPlan } from './explain/draw.js';
 import { explainPlan, type PlanExplanation } from './explain/explain.js';
+import type { ActionOptions } from './options.js';
 import { callSite, type PlanNode } from './plan/node.js';
 import type { Batch, Task } from './plan/task.js';
 import { decodeRows, encodeRows } from './rows/codec.js';
@@ -268,13 +269,13 @@ export class Dataset<T> {
     this: Dataset<Readonly<Record<keyof S, number | bigint>>>,
     schema: S,
   ): Columns<S> {
-    return columnsOfRows(this.#engine, this.#node, schema);
+    return new Columns(this.#engine, columnsOfRowsNode(this.#node, schema), schema);
   }
 
   // ---- actions ----
 
-  async collect(): Promise<T[]> {
-    const parts = await this.#run(async (batches) => {
+  async collect(options: ActionOptions = {}): Promise<T[]> {
+    const parts = await this.#run(options, async (batches) => {
       const frames: Uint8Array[] = [];
       for await (const batch of batches) frames.push(encodeRows(batch));
       return Buffer.concat(frames);
@@ -284,19 +285,14 @@ export class Dataset<T> {
     return out;
   }
 
-  async count(): Promise<number> {
-    const parts = await this.#run(async (batches) => {
-      let n = 0;
-      for await (const batch of batches) n += batch.length;
-      return n;
-    });
-    return parts.reduce((sum, n) => sum + n, 0);
+  count(options: ActionOptions = {}): Promise<number> {
+    return this.#engine.count(this.#node, options);
   }
 
   /** The first rows, in the order of partitions. */
-  async take(n: number): Promise<T[]> {
+  async take(n: number, options: ActionOptions = {}): Promise<T[]> {
     whole('n', n, 0);
-    const parts = await this.#run(async (batches) => {
+    const parts = await this.#run(options, async (batches) => {
       const rows: T[] = [];
       if (n === 0) return rows;
       for await (const batch of batches) {
@@ -309,18 +305,18 @@ export class Dataset<T> {
   }
 
   /** The first row. @throws DATASET_INVALID where there is none. */
-  async first(): Promise<T> {
-    const rows = await this.take(1);
+  async first(options: ActionOptions = {}): Promise<T> {
+    const rows = await this.take(1, options);
     if (rows.length === 0) throw new DatasetError('DATASET_INVALID', 'the dataset is empty: it has no first row');
     return rows[0];
   }
 
   /** The n largest rows, largest first. */
-  async top(n: number, compare: (a: T, b: T) => number = compareKeys): Promise<T[]> {
+  async top(n: number, compare: (a: T, b: T) => number = compareKeys, options: ActionOptions = {}): Promise<T[]> {
     whole('n', n, 0);
     const select = (rows: T[]) => rows.sort((a, b) => compare(b, a)).slice(0, n);
     const act = actingOn<T>('top');
-    const parts = await this.#run(async (batches, task) => {
+    const parts = await this.#run(options, async (batches, task) => {
       let best: T[] = [];
       await act(batches, task, (row) => {
         if (best.push(row) > 2 * n + 4096) best = select(best);
@@ -331,9 +327,9 @@ export class Dataset<T> {
   }
 
   /** All rows combined by `f`, which must be associative. @throws DATASET_INVALID where there are none. */
-  async reduce(f: (a: T, b: T) => T): Promise<T> {
+  async reduce(f: (a: T, b: T) => T, options: ActionOptions = {}): Promise<T> {
     const act = actingOn<T>('reduce');
-    const parts = await this.#run(async (batches, task) => {
+    const parts = await this.#run(options, async (batches, task) => {
       let value: T | undefined;
       let isEmpty = true;
       await act(batches, task, (row) => {
@@ -348,51 +344,52 @@ export class Dataset<T> {
   }
 
   /** Runs a function for its effects, where each row is. It may run more than once for a row when a task is repeated. */
-  async forEach(f: (row: T) => void | Promise<void>): Promise<void> {
+  async forEach(f: (row: T) => void | Promise<void>, options: ActionOptions = {}): Promise<void> {
     const act = actingOn<T>('forEach');
-    await this.#run((batches, task) => act(batches, task, f));
+    await this.#run(options, (batches, task) => act(batches, task, f));
   }
 
   /** How often each value occurs. */
-  async countByValue(): Promise<Map<T, number>> {
+  async countByValue(options: ActionOptions = {}): Promise<Map<T, number>> {
     const pairs = await this.map((row): [T, number] => [row, 1])
       .reduceByKey((a, b) => a + b)
-      .collect();
+      .collect(options);
     return new Map(pairs);
   }
 
   /** One file per partition, `part-00000`, a line per row. @throws DATASET_OUTPUT where the folder is not new or empty. */
-  saveAsText(folder: string): Promise<void> {
-    return saveText(this.#engine, this.#node, folder, '', () => (rows) => `${rows.map(String).join('\n')}\n`);
+  saveAsText(folder: string, options: ActionOptions = {}): Promise<void> {
+    return saveText(this.#engine, this.#node, folder, '', options, () => (rows) => `${rows.map(String).join('\n')}\n`);
   }
 
-  saveAsNdjson(folder: string): Promise<void> {
+  saveAsNdjson(folder: string, options: ActionOptions = {}): Promise<void> {
     return saveText(
       this.#engine,
       this.#node,
       folder,
       '.ndjson',
+      options,
       () => (rows) => `${rows.map((row) => JSON.stringify(row)).join('\n')}\n`,
     );
   }
 
   /** @throws DATASET_SCHEMA for a row with a field that is no column, where `columns` does not say which are wanted. */
   saveAsCsv(folder: string, options: CsvSaveOptions = {}): Promise<void> {
-    return saveText(this.#engine, this.#node, folder, '.csv', () => csvFormat(options));
+    return saveText(this.#engine, this.#node, folder, '.csv', options, () => csvFormat(options));
   }
 
   /** One Arrow IPC file per partition, which must fit in memory. */
-  saveAsArrow(folder: string): Promise<void> {
-    return saveArrowRows(this.#engine, this.#node, folder);
+  saveAsArrow(folder: string, options: ActionOptions = {}): Promise<void> {
+    return saveArrowRows(this.#engine, this.#node, folder, options);
   }
 
   /** One Parquet file per partition, which must fit in memory, by DuckDB. @throws DATASET_MISSING where @duckdb/node-api is not installed. */
-  saveAsParquet(folder: string): Promise<void> {
-    return saveParquetRows(this.#engine, this.#node, folder);
+  saveAsParquet(folder: string, options: ActionOptions = {}): Promise<void> {
+    return saveParquetRows(this.#engine, this.#node, folder, options);
   }
 
-  #run<R>(finish: (batches: Rows<T>, task: Task) => Promise<R>): Promise<R[]> {
-    return this.#engine.run(this.#node, (batches: AsyncIterable<Batch>, task) => finish(batches as Rows<T>, task));
+  #run<R>(options: ActionOptions, finish: (batches: Rows<T>, task: Task) => Promise<R>): Promise<R[]> {
+    return this.#engine.run(this.#node, (batches: AsyncIterable<Batch>, task) => finish(batches as Rows<T>, task), options);
   }
 
   // ---- the plan as data ----

@@ -9,13 +9,14 @@ import { deserialize } from 'node:v8';
 import type { World } from '../launch/index.js';
 import type { Worker } from '../messaging/index.js';
 import type { Accumulator } from './accumulator.js';
+import type { Dataset } from './dataset.js';
 import { DatasetError } from './errors.js';
 import { drawPlan } from './explain/draw.js';
 import { explainPlan } from './explain/explain.js';
 import { Budget } from './memory/budget.js';
 import { type Segment, SegmentPool } from './memory/segment-pool.js';
 import { SpillDirectory } from './memory/spill-directory.js';
-import type { Settings } from './options.js';
+import type { ActionOptions, Settings } from './options.js';
 import type { PlanNode, Preparation } from './plan/node.js';
 import { planStages, type StagePlan } from './plan/stages.js';
 import type { Batch, Task } from './plan/task.js';
@@ -54,6 +55,7 @@ export class Engine {
   readonly listeners = new Set<(progress: Progress) => void>();
   readonly choice: ShuffleChoice;
   readonly pool: SegmentPool;
+  readonly #rows: MakeRows;
   readonly #post: Post;
   readonly #manager: ShuffleManager;
   readonly #executor: Executor;
@@ -78,6 +80,7 @@ export class Engine {
   private constructor(world: World, settings: Settings, worker: Worker, parts: EngineParts) {
     this.world = world;
     this.settings = settings;
+    this.#rows = parts.rows;
     this.memory = parts.memory;
     this.disk = parts.disk;
     this.pool = parts.pool;
@@ -134,7 +137,7 @@ export class Engine {
     });
   }
 
-  static async open(world: World, settings: Settings): Promise<Engine> {
+  static async open(world: World, settings: Settings, rows: MakeRows): Promise<Engine> {
     const worker = await world.worker;
     const memory = new Budget(settings.memoryBytes);
     const disk = new SpillDirectory(new Budget(settings.diskBytes), settings.spillDirectory);
@@ -158,9 +161,24 @@ export class Engine {
       address: (world.hosts.length > 1 ? world.members[world.rank].addresses[0]?.address : undefined) ?? '127.0.0.1',
     };
     const manager = await choice.factory(services);
-    const engine = new Engine(world, settings, worker, { memory, disk, pool, choice, blocks, counters, manager, questions });
+    const engine = new Engine(world, settings, worker, {
+      rows,
+      memory,
+      disk,
+      pool,
+      choice,
+      blocks,
+      counters,
+      manager,
+      questions,
+    });
     await world.barrier();
     return engine;
+  }
+
+  /** A node as a dataset of rows. */
+  rows<T>(node: PlanNode): Dataset<T> {
+    return this.#rows(this, node);
   }
 
   get isDriver(): boolean {
@@ -177,17 +195,38 @@ export class Engine {
     return this.#outcomes.get(node);
   }
 
-  /**
-   * Runs an action: a job over a node, and those that it needs before. The values by partition, on every rank.
-   * @param isOfUser false for jobs that only help an action.
-   */
-  async run<R>(node: PlanNode, finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>, isOfUser = true): Promise<R[]> {
+  /** Runs an action: a job over a node, and those that it needs before. The values by partition, on every rank. */
+  async run<R>(
+    node: PlanNode,
+    finish: (batches: AsyncIterable<Batch>, task: Task) => Promise<R>,
+    { signal, isOfUser = true }: RunOptions = {},
+  ): Promise<R[]> {
     if (this.#closed) throw new DatasetError('DATASET_CLOSED', 'the session is closed');
     const job = String(++this.#jobs);
-    await node.prepare(this.preparation(job));
-    const drawing = process.env['VERBENA_DRAW_PLAN'];
-    if (drawing !== undefined && isOfUser) await drawAndEnd(this, node, drawing);
-    return this.#job(job, node, finish, isOfUser);
+    // The other ranks are in this action, too: it begins in any case, and the driver ends it for all.
+    const abort = () => void this.#post.send(DRIVER, { type: 'abort', action: job, reason: String(signal?.reason) });
+    if (signal?.aborted) abort();
+    signal?.addEventListener('abort', abort);
+    try {
+      await node.prepare(this.preparation(job));
+      const drawing = process.env['VERBENA_DRAW_PLAN'];
+      if (drawing !== undefined && isOfUser) await drawAndEnd(this, node, drawing);
+      return await this.#job(job, node, finish, isOfUser);
+    } catch (error) {
+      throw signal?.aborted && DatasetError.is(error) && error.code === 'DATASET_ABORTED' ? signal.reason : error;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  /** The action that counts the rows of a node. */
+  async count(node: PlanNode, options: ActionOptions): Promise<number> {
+    const count = async (batches: AsyncIterable<Batch>) => {
+      let n = 0;
+      for await (const batch of batches) n += batch.length;
+      return n;
+    };
+    return (await this.run(node, count, options)).reduce((sum, n) => sum + n, 0);
   }
 
   preparation(job: string): Preparation {
@@ -290,6 +329,9 @@ export class Engine {
         } else this.#early.set(message.job, message);
         break;
       }
+      case 'abort':
+        this.#driver?.abort(from, message.action, message.reason);
+        break;
       case 'leave':
         this.#driver?.lost(from);
         break;
@@ -343,7 +385,16 @@ export class Engine {
   }
 }
 
+/** Rows and columns lead to each other, so one of them is made here. */
+type MakeRows = <T>(engine: Engine, node: PlanNode) => Dataset<T>;
+
+interface RunOptions extends ActionOptions {
+  /** False for what only helps an action. Default true. */
+  readonly isOfUser?: boolean;
+}
+
 interface EngineParts {
+  readonly rows: MakeRows;
   readonly memory: Budget;
   readonly disk: SpillDirectory;
   readonly pool: SegmentPool;

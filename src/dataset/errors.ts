@@ -5,7 +5,7 @@
  * DATASET_SCHEMA: columns are not what the operation needs. DATASET_USER: a function of the user threw, as often as a task may fail.
  * DATASET_DISK_FULL: the disk, or the bound of the disk. DATASET_MEMORY: more than the bound, where nothing can be spilled. DATASET_CORRUPT: bytes that
  * came back are not those that were written. DATASET_PLAN: the ranks built different plans. DATASET_LOST: the driver, or every worker, is gone.
- * DATASET_MISSING: an optional dependency is not installed. DATASET_CLOSED: used after close.
+ * DATASET_MISSING: an optional dependency is not installed. DATASET_ABORTED: the signal of another rank ended the action. DATASET_CLOSED: used after close.
  */
 export type DatasetErrorCode =
   | 'DATASET_INVALID'
@@ -19,6 +19,7 @@ export type DatasetErrorCode =
   | 'DATASET_PLAN'
   | 'DATASET_LOST'
   | 'DATASET_MISSING'
+  | 'DATASET_ABORTED'
   | 'DATASET_CLOSED';
 
 const BRAND = Symbol.for('verbena.DatasetError');

@@ -9,7 +9,7 @@ export { Dataset, type SortOptions } from './dataset.js';
 export { DatasetError, type DatasetErrorCode, FetchFailed } from './errors.js';
 export type { ExplainedOperator, ExplainedStage, PlanExplanation } from './explain/explain.js';
 export { type MapReduceInit, mapReduce } from './map-reduce.js';
-export type { SessionOptions } from './options.js';
+export type { ActionOptions, SessionOptions } from './options.js';
 export { type RecordOptions, Records } from './records/records.js';
 export type { Progress } from './scheduler/driver.js';
 export type { JobReport, StageReport } from './scheduler/protocol.js';

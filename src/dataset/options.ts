@@ -33,6 +33,12 @@ export interface SessionOptions {
   readonly speculationMs?: number;
 }
 
+/** What every action takes. */
+export interface ActionOptions {
+  /** Ends the action, at all ranks: here with the signal's reason, at ranks whose own signal is not the cause with DATASET_ABORTED. Default: none. */
+  readonly signal?: AbortSignal;
+}
+
 export interface Settings {
   readonly shuffle: 'auto' | 'rdma' | 'sort-tcp' | ShuffleFactory;
   readonly memoryBytes: number;

@@ -213,7 +213,9 @@ export async function openDatasets(options: SessionOptions & { readonly world?: 
   const { world: given, ...rest } = options;
   const world = given ?? (await init());
   try {
-    return new Session(await Engine.open(world, settingsOf(rest, world.size, world.localSize)), given === undefined);
+    const settings = settingsOf(rest, world.size, world.localSize);
+    const engine = await Engine.open(world, settings, (made, node) => new Dataset(made, node));
+    return new Session(engine, given === undefined);
   } catch (error) {
     if (!given) await world.finalize();
     throw error;

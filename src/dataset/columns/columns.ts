@@ -7,11 +7,12 @@
  * ```
  */
 
-import { Dataset } from '../dataset.js';
+import type { Dataset } from '../dataset.js';
 import type { Engine } from '../engine.js';
 import { DatasetError } from '../errors.js';
 import { drawPlan } from '../explain/draw.js';
 import { explainPlan, type PlanExplanation } from '../explain/explain.js';
+import type { ActionOptions } from '../options.js';
 import { oneToOne, PlanNode } from '../plan/node.js';
 import type { Batch, Task } from '../plan/task.js';
 import { UserFailure } from '../scheduler/failure.js';
@@ -184,28 +185,24 @@ export class Columns<S extends Schema = Schema> {
         }
       },
     });
-    return new Dataset<RowOf<S>>(this.#engine, node);
+    return this.#engine.rows(node);
   }
 
   // ---- actions ----
 
-  async count(): Promise<number> {
-    const parts = await this.#engine.run(this.#node, async (batches) => {
-      let n = 0;
-      for await (const batch of batches) n += batch.length;
-      return n;
-    });
-    return parts.reduce((sum, n) => sum + n, 0);
+  count(options: ActionOptions = {}): Promise<number> {
+    return this.#engine.count(this.#node, options);
   }
 
   /** All rows, one typed array a column. */
-  async collect(): Promise<ColumnsOf<S>> {
+  async collect(options: ActionOptions = {}): Promise<ColumnsOf<S>> {
     const { schema } = this;
-    const parts = await this.#engine.run(this.#node, async (batches) => {
+    const gatherBatches = async (batches: AsyncIterable<Batch>) => {
       const list: ColumnBatch[] = [];
       for await (const batch of batches) list.push(batch as ColumnBatch);
       return concatBatches(schema, list).arrays ?? [];
-    });
+    };
+    const parts = await this.#engine.run(this.#node, gatherBatches, options);
     const batches = parts
       .filter((arrays) => arrays.length > 0 && arrays[0].length > 0)
       .map((arrays) => new ColumnBatch(schema, arrays));
@@ -220,24 +217,25 @@ export class Columns<S extends Schema = Schema> {
   }
 
   /** A sum over all rows, without bringing them together. */
-  async sum(column: keyof S & string): Promise<number> {
+  async sum(column: keyof S & string, options: ActionOptions = {}): Promise<number> {
     columnType(this.schema, column);
-    const parts = await this.#engine.run(this.#node, async (batches) => {
+    const add = async (batches: AsyncIterable<Batch>) => {
       let total = 0;
       for await (const batch of batches) for (const value of (batch as ColumnBatch).column(column)) total += Number(value);
       return total;
-    });
+    };
+    const parts = await this.#engine.run(this.#node, add, options);
     return parts.reduce((a, b) => a + b, 0);
   }
 
   /** One Arrow IPC file per partition. */
-  saveAsArrow(folder: string): Promise<void> {
-    return saveArrowColumns(this.#engine, this.#node, folder);
+  saveAsArrow(folder: string, options: ActionOptions = {}): Promise<void> {
+    return saveArrowColumns(this.#engine, this.#node, folder, options);
   }
 
   /** One Parquet file per partition, by DuckDB. @throws DATASET_MISSING. */
-  saveAsParquet(folder: string): Promise<void> {
-    return saveParquetColumns(this.#engine, this.#node, folder);
+  saveAsParquet(folder: string, options: ActionOptions = {}): Promise<void> {
+    return saveParquetColumns(this.#engine, this.#node, folder, options);
   }
 
   /** As Dataset.explain. */

@@ -1,15 +1,13 @@
 /** Rows to columns. */
 
-import type { Engine } from '../engine.js';
 import { DatasetError } from '../errors.js';
 import { oneToOne, PlanNode } from '../plan/node.js';
 import { ColumnBatch } from './batch.js';
-import { Columns } from './columns.js';
 import { arrayOf, type Schema } from './schema.js';
 
 const ROWS = 64 << 10;
 
-export function columnsOfRows<S extends Schema>(engine: Engine, parent: PlanNode, schema: S): Columns<S> {
+export function columnsOfRowsNode(parent: PlanNode, schema: Schema): PlanNode {
   const entries = Object.entries(schema);
   const make = (rows: readonly Record<string, unknown>[]): ColumnBatch => {
     const arrays = entries.map(([name, type]) => {
@@ -29,7 +27,7 @@ export function columnsOfRows<S extends Schema>(engine: Engine, parent: PlanNode
     });
     return new ColumnBatch(schema, arrays, rows.length);
   };
-  const node = new PlanNode({
+  return new PlanNode({
     name: 'columns',
     words: entries.map(([name, type]) => `${name}: ${type}`).join(', '),
     dependencies: [oneToOne(parent)],
@@ -46,5 +44,4 @@ export function columnsOfRows<S extends Schema>(engine: Engine, parent: PlanNode
       if (pending.length > 0) yield make(pending);
     },
   });
-  return new Columns(engine, node, schema);
 }

@@ -3,6 +3,7 @@
 import { Dataset } from '../dataset.js';
 import type { Engine } from '../engine.js';
 import { DatasetError } from '../errors.js';
+import type { ActionOptions } from '../options.js';
 import { oneToOne, PlanNode } from '../plan/node.js';
 import { OutputFile, saveParts } from '../sinks/parts.js';
 import type { InputFile } from '../sources/files.js';
@@ -79,19 +80,14 @@ export class Records {
     return new Dataset<Uint8Array>(this.#engine, node);
   }
 
-  async count(): Promise<number> {
-    const parts = await this.#engine.run(this.#node, async (batches) => {
-      let n = 0;
-      for await (const batch of batches) n += batch.length;
-      return n;
-    });
-    return parts.reduce((sum, n) => sum + n, 0);
+  count(options: ActionOptions = {}): Promise<number> {
+    return this.#engine.count(this.#node, options);
   }
 
   /** One file per partition, in order. @throws DATASET_OUTPUT where the folder is not new or empty. */
-  saveAsBinary(folder: string): Promise<void> {
+  saveAsBinary(folder: string, options: ActionOptions = {}): Promise<void> {
     const node = this.#node;
-    return saveParts(this.#engine, node, folder, '', async (batches, path, task) => {
+    return saveParts(this.#engine, node, folder, '', options, async (batches, path, task) => {
       const file = new OutputFile(path);
       try {
         if (node.writesFiles) file.grew(await node.writeTo(task.partition, task, file.fd));

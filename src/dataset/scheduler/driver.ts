@@ -11,9 +11,11 @@
  * ```
  */
 
+import { DatasetError } from '../errors.js';
 import type { ShuffleDependency } from '../plan/node.js';
 import type { Stage, StagePlan } from '../plan/stages.js';
 import type { MapPlace, MapStatus } from '../shuffle/manager.js';
+import { wordsOf } from './failure.js';
 import { type Job, medianOf, newStage, reportOf, type StageState, type TaskState } from './job-state.js';
 import type { ErrorWords, JobReport, Message, Post, TaskAt } from './protocol.js';
 
@@ -60,6 +62,9 @@ const LOOK_MS = 100;
 /** A task whose partition is cached waits so long for that rank, ms. */
 const CACHE_WAIT_MS = 1000;
 
+/** The action that a job belongs to: 7 of 7, and of 7.1, which helps it. */
+const actionOf = (job: string): string => job.split('.', 1)[0];
+
 export class Driver {
   readonly #init: DriverInit;
   readonly #jobs = new Map<string, Job>();
@@ -69,6 +74,8 @@ export class Driver {
   readonly #cached = new Map<string, number>();
   /** Ranks that will not come back. */
   readonly #gone = new Set<number>();
+  /** Actions that a rank has ended, and why: a job of theirs may still be to come. */
+  readonly #aborted = new Map<string, ErrorWords>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(init: DriverInit) {
@@ -94,7 +101,8 @@ export class Driver {
         isOver: false,
       };
       this.#jobs.set(plan.job, job);
-      if (job.stages.at(-1)?.tasks.length === 0) this.#finish(job, undefined);
+      const aborted = this.#aborted.get(actionOf(plan.job));
+      if (aborted || job.stages.at(-1)?.tasks.length === 0) this.#finish(job, aborted);
       else this.#pump();
       this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
     });
@@ -193,6 +201,14 @@ export class Driver {
         }
       }
     }
+    this.#pump();
+  }
+
+  /** A rank ends an action: what helps it and what it is. */
+  abort(rank: number, action: string, reason: string): void {
+    const error = wordsOf(new DatasetError('DATASET_ABORTED', `rank ${rank} ended the action: ${reason}`));
+    this.#aborted.set(action, error);
+    for (const job of [...this.#jobs.values()]) if (actionOf(job.plan.job) === action) this.#finish(job, error);
     this.#pump();
   }
 

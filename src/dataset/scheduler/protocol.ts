@@ -64,6 +64,8 @@ export type Message =
       readonly additions: ReadonlyMap<number, unknown>;
       readonly report: JobReport | undefined;
     }
+  /** The signal of the sender's action says so. */
+  | { readonly type: 'abort'; readonly action: string; readonly reason: string }
   /** The sender takes no more tasks. */
   | { readonly type: 'leave' };
 

@@ -4,6 +4,7 @@ import { makeVector, RecordBatchFileWriter, Table, tableToIPC, vectorFromArray }
 import type { ColumnBatch } from '../columns/batch.js';
 import type { Engine } from '../engine.js';
 import { systemError } from '../errors.js';
+import type { ActionOptions } from '../options.js';
 import type { PlanNode } from '../plan/node.js';
 import type { Batch } from '../plan/task.js';
 import { openDuckDb } from '../sources/duckdb.js';
@@ -55,10 +56,11 @@ function saveTables(
   node: PlanNode,
   folder: string,
   suffix: string,
+  options: ActionOptions,
   gather: Gather,
   write: (table: Table, file: OutputFile) => void | Promise<void>,
 ): Promise<void> {
-  return saveParts(engine, node, folder, suffix, async (batches, path, task) => {
+  return saveParts(engine, node, folder, suffix, options, async (batches, path, task) => {
     const table = await gather(batches);
     if (!table) return;
     const file = new OutputFile(path);
@@ -71,12 +73,12 @@ function saveTables(
   });
 }
 
-export function saveArrowRows(engine: Engine, node: PlanNode, folder: string): Promise<void> {
-  return saveTables(engine, node, folder, '.arrow', gatherRows, (table, file) => file.write(tableToIPC(table, 'file')));
+export function saveArrowRows(engine: Engine, node: PlanNode, folder: string, options: ActionOptions): Promise<void> {
+  return saveTables(engine, node, folder, '.arrow', options, gatherRows, (table, file) => file.write(tableToIPC(table, 'file')));
 }
 
-function saveParquet(engine: Engine, node: PlanNode, folder: string, gather: Gather): Promise<void> {
-  return saveTables(engine, node, folder, '.parquet', gather, async (table, file) => {
+function saveParquet(engine: Engine, node: PlanNode, folder: string, options: ActionOptions, gather: Gather): Promise<void> {
+  return saveTables(engine, node, folder, '.parquet', options, gather, async (table, file) => {
     const database = await openDuckDb();
     try {
       await database.writeTable(table, `/proc/self/fd/${file.fd}`);
@@ -89,8 +91,8 @@ function saveParquet(engine: Engine, node: PlanNode, folder: string, gather: Gat
 }
 
 /** Batch by batch: a partition may be larger than memory. */
-export function saveArrowColumns(engine: Engine, node: PlanNode, folder: string): Promise<void> {
-  return saveParts(engine, node, folder, '.arrow', async (batches, path, task) => {
+export function saveArrowColumns(engine: Engine, node: PlanNode, folder: string, options: ActionOptions): Promise<void> {
+  return saveParts(engine, node, folder, '.arrow', options, async (batches, path, task) => {
     const file = new OutputFile(path);
     const writer = new RecordBatchFileWriter();
     const written = (async () => {
@@ -122,6 +124,7 @@ export function saveArrowColumns(engine: Engine, node: PlanNode, folder: string)
   });
 }
 
-export const saveParquetColumns = (engine: Engine, node: PlanNode, folder: string) =>
-  saveParquet(engine, node, folder, gatherColumns);
-export const saveParquetRows = (engine: Engine, node: PlanNode, folder: string) => saveParquet(engine, node, folder, gatherRows);
+export const saveParquetColumns = (engine: Engine, node: PlanNode, folder: string, options: ActionOptions) =>
+  saveParquet(engine, node, folder, options, gatherColumns);
+export const saveParquetRows = (engine: Engine, node: PlanNode, folder: string, options: ActionOptions) =>
+  saveParquet(engine, node, folder, options, gatherRows);

@@ -10,6 +10,7 @@ import { makeFolder } from '../../native/folder.js';
 import { loadAddon } from '../../native/load.js';
 import type { Engine } from '../engine.js';
 import { DatasetError, systemError } from '../errors.js';
+import type { ActionOptions } from '../options.js';
 import type { PlanNode } from '../plan/node.js';
 import type { Batch, Task } from '../plan/task.js';
 import { valuesNode } from '../sources/values.js';
@@ -78,11 +79,14 @@ export async function saveParts(
   node: PlanNode,
   folder: string,
   suffix: string,
+  { signal }: ActionOptions,
   write: (batches: AsyncIterable<Batch>, path: string, task: Task) => Promise<void>,
 ): Promise<void> {
-  await engine.run(valuesNode([0], 1), async () => claimFolder(folder), false);
+  await engine.run(valuesNode([0], 1), async () => claimFolder(folder), { signal, isOfUser: false });
   try {
-    await engine.run(node, (batches, task) => write(batches, join(folder, partName(task.partition, suffix)), task));
+    const save = (batches: AsyncIterable<Batch>, task: Task) =>
+      write(batches, join(folder, partName(task.partition, suffix)), task);
+    await engine.run(node, save, { signal });
   } catch (error) {
     // When all have heard of the end, nobody gives a file its name any more.
     await engine.world.barrier({ timeoutMs: 10_000 }).catch(() => {}); // a rank is lost: it names nothing either
@@ -90,7 +94,7 @@ export async function saveParts(
     throw error;
   }
   // A job too, so that every rank finds it there.
-  await engine.run(valuesNode([0], 1), async () => writeFileSync(join(folder, '_SUCCESS'), ''), false);
+  await engine.run(valuesNode([0], 1), async () => writeFileSync(join(folder, '_SUCCESS'), ''), { isOfUser: false });
 }
 
 function claimFolder(folder: string): void {

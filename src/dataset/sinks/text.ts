@@ -2,6 +2,7 @@
 
 import type { Engine } from '../engine.js';
 import { DatasetError } from '../errors.js';
+import type { ActionOptions } from '../options.js';
 import type { PlanNode } from '../plan/node.js';
 import { OutputFile, saveParts } from './parts.js';
 
@@ -9,8 +10,15 @@ import { OutputFile, saveParts } from './parts.js';
 type Format = (rows: readonly unknown[]) => string;
 
 /** Saves rows as text; `begin` makes the format of a file. */
-export function saveText(engine: Engine, node: PlanNode, folder: string, suffix: string, begin: () => Format): Promise<void> {
-  return saveParts(engine, node, folder, suffix, async (batches, path, task) => {
+export function saveText(
+  engine: Engine,
+  node: PlanNode,
+  folder: string,
+  suffix: string,
+  options: ActionOptions,
+  begin: () => Format,
+): Promise<void> {
+  return saveParts(engine, node, folder, suffix, options, async (batches, path, task) => {
     const file = new OutputFile(path);
     const format = begin();
     try {
@@ -22,7 +30,7 @@ export function saveText(engine: Engine, node: PlanNode, folder: string, suffix:
   });
 }
 
-export interface CsvSaveOptions {
+export interface CsvSaveOptions extends ActionOptions {
   /** Only these, in this order. Default: the fields of the first row of a file. */
   readonly columns?: readonly string[];
   /** Default ','. */

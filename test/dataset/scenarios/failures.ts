@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Session } from '../../../src/dataset/index.js';
+import type { ActionOptions, Session } from '../../../src/dataset/index.js';
 import { errorOf, say } from './say.js';
 
 export async function failuresScenario(data: Session, [folder]: readonly string[]): Promise<void> {
@@ -121,6 +121,8 @@ export async function failuresScenario(data: Session, [folder]: readonly string[
   assert.equal(n, 1000);
   assert.equal(seen.value, 1000, 'failed attempts add nothing');
 
+  await abortedActions(data, folder);
+
   // The first attempt of one task hangs: another rank runs it too, and its result counts.
   const slow = await data
     .range(0, 8, 1, 8)
@@ -134,6 +136,35 @@ export async function failuresScenario(data: Session, [folder]: readonly string[
   assert.ok((data.lastReport?.stages[0].speculative ?? 0) >= 1, 'it was started twice');
   assert.equal(await data.range(100).count(), 100, 'and the rank that hung takes tasks again');
   say(data, 'passed', { report: data.lastReport });
+}
+
+/** The signal of rank 1 ends actions of all ranks, whatever they are at: a stage, the sample of a sort, output; or before they began. */
+async function abortedActions(data: Session, folder: string): Promise<void> {
+  const endless = () => data.range(0, 1e12, 1, data.size);
+  const output = join(folder, 'aborted');
+  const actions: ((options: ActionOptions) => Promise<unknown>)[] = [
+    (options) => endless().count(options),
+    (options) =>
+      endless()
+        .sortBy((n) => -n)
+        .take(3, options),
+    (options) => endless().saveAsText(output, options),
+  ];
+  for (const action of actions) {
+    for (const delayMs of [0, 30]) {
+      const signal = delayMs === 0 ? AbortSignal.abort(new Error('enough')) : AbortSignal.timeout(delayMs);
+      const ended = await errorOf(() => action(data.rank === 1 ? { signal } : {}));
+      if (data.rank === 1) assert.equal(ended.message, signal.reason.message);
+      else
+        assert.match(
+          `${ended.code} ${ended.message}`,
+          /^DATASET_ABORTED rank 1 ended the action: (Error: enough|TimeoutError: )/,
+        );
+    }
+  }
+  assert.deepEqual(readdirSync(output), [], 'nothing is left');
+  const { signal } = new AbortController();
+  assert.equal(await data.range(100).count({ signal }), 100, 'and ranks are still in step');
 }
 
 /** True for the first caller of all ranks. */
