@@ -53,6 +53,11 @@ export interface FitOptions {
   readonly balance?: boolean;
   /** What to do when a rank is lost. 'shrink': go on with the rest; 'throw': end with the error, for a launcher that starts the job again. Default 'shrink'. */
   readonly onLoss?: 'shrink' | 'throw';
+  /**
+   * Ends the training at the next report, at all ranks: here with the signal's reason, at the others with an AbortError that names this rank. All have done the same steps, so `fit` can
+   * be called again to go on. In asynchronous modes this rank alone ends. Default: none.
+   */
+  readonly signal?: AbortSignal;
 }
 
 /** Ranks that were lost, or joined. */
@@ -110,7 +115,7 @@ export interface MeanStep {
 }
 
 /** Numbers that a rank tells the others. */
-const FIELDS = 8;
+const FIELDS = 9;
 /** Steps between two cuts by speed. The fastest of them counts: what else runs on the machine delays single steps. */
 const BALANCE_EVERY = 2;
 /** How long members wait for newcomers that they have let in, ms. */
@@ -118,7 +123,7 @@ const JOIN_MS = 10_000;
 /** How far a cut by speed leans to an even one: where time hardly depends on the samples, shares would drift about. */
 const LEANING = 0.05;
 
-/** Trains from `training.stepsDone` on to the end. All ranks call it. @throws RankLost with `onLoss: 'throw'`, and what callbacks throw. */
+/** Trains from `training.stepsDone` on to the end. All ranks call it. @throws RankLost with `onLoss: 'throw'`, what callbacks throw, and what `signal` says. */
 export async function fit(training: Distributed, options: FitOptions): Promise<FitResult> {
   return new Fit(training, options).run();
 }
@@ -332,6 +337,7 @@ class Fit {
     const rank = synchronous ? training.rank : 0;
     const all = new Float64Array(size * FIELDS);
     if (this.#options.newcomers && synchronous && rank === 0) this.#stretch[7] = await training.communicator.newcomers();
+    this.#stretch[8] = this.#options.signal?.aborted ? 1 : 0;
     all.set(this.#stretch, rank * FIELDS);
     if (synchronous) training.communicator.allgatherSync(all);
     const rows = Array.from({ length: size }, (_, r) => all.subarray(r * FIELDS, (r + 1) * FIELDS));
@@ -356,6 +362,11 @@ class Fit {
       shares: cut.slice(1).map((end, r) => end - cut[r]),
       straggler: findStraggler(times),
     });
+    const aborting = rows.findIndex((row) => row[8] > 0);
+    if (aborting >= 0) {
+      this.#options.signal?.throwIfAborted();
+      throw new DOMException(`rank ${aborting} ended the training`, 'AbortError');
+    }
     if (rows[0][7] > 0) await this.#letIn(rows[0][7]);
     this.#restart();
   }

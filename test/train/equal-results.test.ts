@@ -16,6 +16,7 @@ const TRIALS = {
   reproducibleRich: { model: 'rich', optimizer: 'adam', rate: 0.003, shards: 4 },
   accumulated: { accumulate: 3, momentum: 0.9, rate: 0.02 },
   buckets: { bucketBytes: 4, momentum: 0.9, rate: 0.02 },
+  aborted: { abortAt: 5, momentum: 0.9, rate: 0.02 },
 } satisfies Record<string, Trial>;
 const NAMES = Object.keys(TRIALS) as (keyof typeof TRIALS)[];
 
@@ -66,6 +67,15 @@ describe('training on several ranks', () => {
   it('moves the gradient in several buckets with the same result', () => {
     assert.ok(of(2).buckets.buckets > of(2).plain.buckets || of(2).plain.buckets > 1);
     for (const size of [2, 4]) assert.deepEqual(of(size).buckets.parameters, of(size).plain.parameters);
+  });
+
+  it('ends at all ranks by the signal of one, at the next report, and goes on as if nothing had been', () => {
+    for (const size of [1, 2, 4]) {
+      const { aborted, plain } = of(size);
+      const error = size === 1 ? 'Error: enough' : `AbortError: rank ${size - 1} ended the training`;
+      assert.deepEqual(aborted.aborted, { error, steps: 8 });
+      assert.deepEqual(aborted.parameters, plain.parameters);
+    }
   });
 
   it('learns, and evaluates every sample once whatever the number of ranks', () => {

@@ -27,6 +27,8 @@ export interface Trial {
   readonly whenBusy?: 'skip' | 'wait';
   /** Directory to go on from. */
   readonly resume?: string;
+  /** The last rank aborts before this step; then all go on. */
+  readonly abortAt?: number;
 }
 
 export interface Outcome {
@@ -44,6 +46,8 @@ export interface Outcome {
   /** Samples of each rank in a whole batch, at last. */
   readonly shares: readonly number[];
   readonly restored: number;
+  /** What the aborted call of `fit` threw, and the steps that were done then. */
+  readonly aborted?: { readonly error: string; readonly steps: number };
   readonly straggler: { readonly rank?: number; readonly cause?: string; readonly factor: number };
   readonly checkpoints: {
     readonly begun: number;

@@ -7,6 +7,7 @@ import {
   CheckpointWriter,
   distribute,
   evaluate,
+  type FitOptions,
   fit,
   localSgdExchange,
   restoreCheckpoint,
@@ -64,7 +65,7 @@ asRank(async ({ rank, size, exchange, directory }) => {
     const losses: number[] = [];
     let straggler: unknown;
     let shares: readonly number[] = [];
-    const result = await fit(training, {
+    const options: FitOptions = {
       data: examples,
       sampler,
       epochs: trial.epochs ?? 6,
@@ -78,7 +79,17 @@ asRank(async ({ rank, size, exchange, directory }) => {
       balance: trial.balance ?? false,
       ...(trial.steps === undefined ? {} : { steps: trial.steps }),
       ...(checkpoints === undefined ? {} : { checkpoints }),
-    });
+    };
+    let aborted: { error: string; steps: number } | undefined;
+    if (trial.abortAt !== undefined) {
+      const control = new AbortController();
+      const beforeStep = (step: number) => {
+        if (step === trial.abortAt && rank === size - 1) control.abort(new Error('enough'));
+      };
+      const error = await fit(training, { ...options, beforeStep, signal: control.signal }).catch((reason) => String(reason));
+      aborted = { error: String(error), steps: training.stepsDone };
+    }
+    const result = await fit(training, options);
     await checkpoints?.close();
     const scores = await evaluate(model, bars(77, 5), training.communicator, 3);
     const parameters = Buffer.from(model.parameters.buffer, model.parameters.byteOffset, model.parameters.byteLength);
@@ -97,6 +108,7 @@ asRank(async ({ rank, size, exchange, directory }) => {
       shares,
       straggler,
       restored: restored?.step ?? 0,
+      aborted,
       checkpoints: checkpoints?.totals ?? null,
     });
     await training.close();
