@@ -100,6 +100,7 @@ export class Endings extends Closing<VerbsEndpoint, VerbsWorker> {
       const now = performance.now();
       for (const endpoint of [...poller.live]) {
         if (endpoint.port.rail.device.capabilities.peerDeath || now - endpoint.lastHeard <= limit) continue;
+        if (this.worker.vouchesFor?.(endpoint)) continue;
         this.fail(endpoint, new PeerLost(endpoint.peer, 'an open endpoint', `nothing was heard for ${limit} ms`));
       }
       this.ask();

@@ -72,6 +72,8 @@ export abstract class Worker {
   onEndpoint: ((endpoint: Endpoint) => void) | undefined;
   /** Told when a call begins to wait; what it returns is called when the wait is over. Ranks show it in stall reports. */
   onWait: WaitObserver | undefined;
+  /** Asked before a peer that was silent for `keepaliveMs` is given up: true when it is known to live, and only computes. Ranks of a world know it of each other. */
+  vouchesFor: ((endpoint: Endpoint) => boolean) | undefined;
   #closed = false;
   #lastBytes: unknown;
   #lastPayload: Payload | undefined;

@@ -198,7 +198,7 @@ export class UcxConnections implements Connecting {
     }
     this.#ways.set(key, { number, process: isNear ? address.process : '' });
     if (isNear) this.#watchman ??= setInterval(() => this.#lookAfter(), WATCH_MS).unref();
-    else this.#pinger ??= setInterval(() => this.#ask(), this.#askEveryMs).unref();
+    else this.#pinger ??= setInterval(() => this.#askAwake(), this.#askEveryMs).unref();
     return number;
   }
 
@@ -206,21 +206,13 @@ export class UcxConnections implements Connecting {
     return (this.#worker.options.keepaliveMs ?? 10_000) / LOOKS;
   }
 
-  /**
-   * What the timers do, where it is due: a thread that is blocked in polls calls it, since no timer runs there. A far process that is dead breaks its way when it is
-   * asked; one that computes does not, and answers later.
-   */
+  /** What the timers do, where it is due: a thread that is blocked in polls calls it, since no timer runs there. */
   attend(): void {
     const now = performance.now();
     if (now < this.#nextLook) return;
     this.#nextLook = now + WATCH_MS;
     this.#lookAfter();
-    if (now < this.#nextPing) return;
-    this.#nextPing = now + this.#askEveryMs;
-    for (const { number, process } of this.#ways.values()) {
-      if (process !== '') continue;
-      for (const endpoint of this.#worker.live) if (endpoint.way === number) endpoint.control(PING);
-    }
+    this.#ask();
   }
 
   #lookAfter(): void {
@@ -229,14 +221,23 @@ export class UcxConnections implements Connecting {
     }
   }
 
+  #askAwake(): void {
+    this.#worker.poll(); // what came while this thread was busy counts
+    this.#ask();
+  }
+
+  /** Asks far peers for a sign of life, and gives those up that were asked LOOKS times and said nothing. UCX's TCP would wait a quarter of an hour. */
   #ask(): void {
-    this.#worker.poll();
+    const now = performance.now();
+    if (now < this.#nextPing) return;
+    this.#nextPing = now + 0.9 * this.#askEveryMs; // a timer's turn comes a little early now and then
     for (const { number, process } of [...this.#ways.values()]) {
       const ends = process === '' ? this.#worker.live.filter(({ way }) => way === number) : [];
       for (const endpoint of ends) {
-        if (endpoint.heard !== endpoint.heardBefore) endpoint.silentLooks = 0;
+        const isSilent = endpoint.heard === endpoint.heardBefore;
         endpoint.heardBefore = endpoint.heard;
-        if (endpoint.silentLooks++ > LOOKS) {
+        endpoint.silentLooks = isSilent ? endpoint.silentLooks + 1 : 0;
+        if (endpoint.silentLooks >= LOOKS && !this.#worker.vouchesFor?.(endpoint)) {
           this.wayFailed(number, `nothing was heard for ${this.#worker.options.keepaliveMs ?? 10_000} ms`);
           break;
         }
