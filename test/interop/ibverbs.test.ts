@@ -1,6 +1,6 @@
 /**
  * The ibverbs provider on the Linux kernel's own RDMA stack: rdma_rxe and siw in a guest. There run the tools of libibverbs, perftest and librdmacm, an all-reduce
- * and a training of four ranks; the roce provider on the host exchanges every operation with it.
+ * and a training of four ranks; the roce provider on the host exchanges every operation with it; a peer is killed, and memory cannot be locked.
  */
 
 import assert from 'node:assert/strict';
@@ -18,12 +18,14 @@ const STEPS = [
   ...['rc', 'uc', 'ud'].flatMap((type) => [`${type}-pingpong-they-listen`, `${type}-pingpong-they-connect`]),
   ...['ib_write_bw', 'ib_read_bw', 'ib_atomic_bw', 'rping-they-listen', 'rping-they-connect', 'roce'],
   ...['all-reduce', 'training'],
+  ...['locked-memory', 'closed-while-connecting', 'peer-killed'],
 ];
 const SIW_STEPS = ['siw-send', 'siw-write', 'siw-read', 'siw-disconnect'];
 const COMMANDS = `
 run doctor 100 "$NODE" bin/verbena.js doctor
 run peer 200 "$NODE" dist/test/interop/ibverbs/peer.js "$OWN" "$HOST"
 run ranks 200 "$NODE" bin/verbena.js run --virtual-hosts 4x1 dist/test/interop/ibverbs/rank.js
+run faults 120 prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock "$NODE" dist/test/interop/ibverbs/faults.js "\${OWN%.*}.77"
 siw
 `;
 

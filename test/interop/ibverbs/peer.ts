@@ -13,6 +13,7 @@ import { dial, type Game, playAsClient, playAsServer } from '../rxe/pingpong.js'
 import { runRping, serveRping } from '../rxe/rping.js';
 import { exchangeEverything } from './exchange.js';
 import { servePerftest } from './perftest.js';
+import { Steps } from './steps.js';
 
 const [own, host] = process.argv.slice(2);
 
@@ -41,17 +42,8 @@ const GAMES: readonly [string, string, Game][] = [
 async function main(): Promise<void> {
   const device: Device = await openDevice('ibverbs:rxe0');
   const gid = String((device as IbverbsDevice).choice.gid.index);
-  let failures = 0;
-  const play = async (name: string, act: () => Promise<unknown>) => {
-    const start = performance.now();
-    try {
-      await act();
-      console.log(`PASS ${name} ${Math.round(performance.now() - start)} ms`);
-    } catch (error) {
-      failures++;
-      console.log(`FAIL ${name} ${String((error as Error).stack).replaceAll('\n', ' | ')}`);
-    }
-  };
+  const steps = new Steps();
+  const play = steps.play.bind(steps);
   for (const [name, command, game] of GAMES) {
     const options = ['-d', 'rxe0', '-g', gid, '-n', String(game.rounds), '-s', String(game.size)];
     await play(`${name}-pingpong-they-listen`, async () => {
@@ -95,7 +87,7 @@ async function main(): Promise<void> {
     socket.destroy();
   });
   device.close();
-  process.exit(failures === 0 ? 0 : 1);
+  process.exit(steps.failures === 0 ? 0 : 1);
 }
 
 await main();
