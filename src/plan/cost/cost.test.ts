@@ -82,6 +82,9 @@ test('33 to 133 million packets a second from 400 Gb/s to 1.6 Tb/s, 30 to 7.5 ns
   const first = packetBudget({ bitsPerSecond: 400e9 });
   assert.equal(Math.round(first.packetsPerSecond / 1e6), 33);
   assert.equal(first.nsPerPacket, 30);
+  const small = packetBudget({ bitsPerSecond: 10e9, packetBytes: 64, framingBytes: 20, kernelNs: 500 }).cores;
+  assert.equal(small.kernel.toFixed(2), '7.44');
+  assert.equal(small.kernelDescriptors.toFixed(2), '4.69', '63 % of it at 64 B');
   const second = packetBudget({ bitsPerSecond: 1.6e12 });
   assert.equal(Math.round(second.packetsPerSecond / 1e6), 133);
   assert.equal(second.nsPerPacket, 7.5);
