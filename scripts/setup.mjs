@@ -7,9 +7,10 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { ownConstants } from './own-constants.mjs';
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const self = fileURLToPath(import.meta.url);
@@ -46,10 +47,19 @@ function pruneStaleOutputs() {
   }
 }
 
+/** When a file changed last; 0: never. */
+function changed(path) {
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
 function compileTypeScript() {
   if (!existsSync(join(root, 'dist'))) process.stderr.write('setup: compiling TypeScript ...\n');
   pruneStaleOutputs();
   step('The TypeScript build', process.execPath, [join('node_modules', 'typescript', 'bin', 'tsc'), '-p', '.']);
+  const stamp = join(root, 'dist', '.own-constants');
+  if (changed(stamp) >= changed(join(root, 'dist', '.tsbuildinfo'))) return;
+  ownConstants(join(root, 'dist', 'src'));
+  writeFileSync(stamp, '');
 }
 
 /** Compiles the addon, records the hash of its sources for the package, and deletes the addons of former sources. */

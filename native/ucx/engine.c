@@ -127,8 +127,10 @@ static operation *operation_take(engine *e) {
 }
 
 static void operation_give(operation *o, operation **list) {
-  free(o->large);
-  o->large = NULL;
+  if (o->large) {
+    free(o->large);
+    o->large = NULL;
+  }
   o->engine->head[HEAD_LIVE]--;
   o->next = *list;
   *list = o;
@@ -165,13 +167,11 @@ static void received(void *request, ucs_status_t status, size_t length, void *da
   operation_over(data, request, status);
 }
 
-static ucp_request_param_t parameters(operation *o) {
-  ucp_request_param_t p;
-  memset(&p, 0, sizeof p);
-  p.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  p.cb.send = sent;
-  p.user_data = o;
-  return p;
+/* In place, and only what the mask names: clearing and copying the structure took longer than the rest of a send. */
+static void parameters(ucp_request_param_t *p, operation *o) {
+  p->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  p->cb.send = sent;
+  p->user_data = o;
 }
 
 /* The result of a command, from what UCX returned. */
@@ -242,7 +242,8 @@ static int64_t send_message(engine *e, int32_t *c) {
   if (!endpoint) return UCS_ERR_NOT_CONNECTED;
   const size_t header_bytes = (size_t)c[4];
   operation *o = operation_take(e);
-  ucp_request_param_t p = parameters(o);
+  ucp_request_param_t p;
+  parameters(&p, o);
   p.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
   p.flags = (uint32_t)c[3];
   if (c[5] >= 0) {
@@ -267,7 +268,8 @@ static int64_t take(engine *e, int32_t *c) {
     return 0;
   }
   operation *o = operation_take(e);
-  ucp_request_param_t p = parameters(o);
+  ucp_request_param_t p;
+  parameters(&p, o);
   p.cb.recv_am = received;
   const int64_t result = outcome(o, ucp_am_recv_data_nbx(e->worker, data, destination, length, &p));
   if (result > 0) e->fetches++;
@@ -278,7 +280,8 @@ static int64_t one_sided(engine *e, int32_t *c) {
   ucp_ep_h endpoint = endpoint_of(e, c[2]);
   if (!endpoint) return UCS_ERR_NOT_CONNECTED;
   operation *o = operation_take(e);
-  ucp_request_param_t p = parameters(o);
+  ucp_request_param_t p;
+  parameters(&p, o);
   ucp_rkey_h rkey = pointer_at(c, 10);
   const uint64_t remote = (uint64_t)f64_at(c, 8);
   if (c[0] == CMD_ATOMIC) {
@@ -300,7 +303,8 @@ static int64_t flush(engine *e, int number) {
   ucp_ep_h endpoint = endpoint_of(e, number);
   if (!endpoint) return UCS_ERR_NOT_CONNECTED;
   operation *o = operation_take(e);
-  ucp_request_param_t p = parameters(o);
+  ucp_request_param_t p;
+  parameters(&p, o);
   return outcome(o, ucp_ep_flush_nbx(endpoint, &p));
 }
 
@@ -377,7 +381,8 @@ int64_t engine_disconnect(engine *e, int number, int force) {
   ucp_ep_h endpoint = endpoint_of(e, number);
   if (!endpoint) return 0;
   operation *o = operation_take(e);
-  ucp_request_param_t p = parameters(o);
+  ucp_request_param_t p;
+  parameters(&p, o);
   if (force) {
     p.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     p.flags = UCP_EP_CLOSE_FLAG_FORCE;

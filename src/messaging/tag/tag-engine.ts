@@ -217,7 +217,7 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
     this.#stuck.add(endpoint);
     endpoint.taken ??= new Uint8Array(endpoint.messagesIn.slots);
     for (let row = this.receives.oldest; row >= 0; row = this.receives.after(row)) {
-      this.#sendPull(endpoint, this.receives.value[row]);
+      this.#sendPull(endpoint, this.receives.value(row));
     }
   }
 
@@ -291,10 +291,10 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
   #sendPull(endpoint: VerbsEndpoint, index: number): void {
     const row = this.requests.aux[index];
     const posted = this.receives;
-    if (posted.source[row] !== ANY_SOURCE && posted.source[row] !== endpoint.source) return;
-    endpoint.control(PULL | (posted.context[row] << 16), posted.tagLo[row], posted.tagHi[row], [
-      posted.maskLo[row],
-      posted.maskHi[row],
+    if (posted.source(row) !== ANY_SOURCE && posted.source(row) !== endpoint.source) return;
+    endpoint.control(PULL | (posted.context(row) << 16), posted.tagLo(row), posted.tagHi(row), [
+      posted.maskLo(row),
+      posted.maskHi(row),
       this.requests.handle(index),
     ]);
   }

@@ -67,9 +67,9 @@ export abstract class TagMatching<E extends Endpoint> implements Tags {
     const { unexpected, requests } = this;
     const row = unexpected.find(context, lo, hi, maskLo, maskHi, source);
     if (row < 0) return false;
-    requests.tagLo[index] = unexpected.tagLo[row];
-    requests.tagHi[index] = unexpected.tagHi[row];
-    const kept = unexpected.value[row];
+    requests.tagLo[index] = unexpected.tagLo(row);
+    requests.tagHi[index] = unexpected.tagHi(row);
+    const kept = unexpected.value(row);
     unexpected.remove(row);
     this.takeKept(index, kept);
     return true;
@@ -84,7 +84,7 @@ export abstract class TagMatching<E extends Endpoint> implements Tags {
   /** The same for a receive that was found. */
   protected matched(row: number, lo: number, hi: number, source: number): number {
     const { receives, requests } = this;
-    const index = receives.value[row];
+    const index = receives.value(row);
     receives.remove(row);
     requests.tagLo[index] = lo;
     requests.tagHi[index] = hi;
@@ -98,16 +98,16 @@ export abstract class TagMatching<E extends Endpoint> implements Tags {
     const row = unexpected.find(context, lo, hi, maskLo, maskHi, source);
     if (row < 0) return undefined;
     return {
-      length: this.lengthOf(unexpected.value[row]),
-      tagLo: unexpected.tagLo[row],
-      tagHi: unexpected.tagHi[row],
-      source: unexpected.source[row],
+      length: this.lengthOf(unexpected.value(row)),
+      tagLo: unexpected.tagLo(row),
+      tagHi: unexpected.tagHi(row),
+      source: unexpected.source(row),
       row,
     };
   }
 
   claim(probed: Probed): number {
-    const kept = this.unexpected.value[probed.row];
+    const kept = this.unexpected.value(probed.row);
     this.unexpected.remove(probed.row);
     return kept;
   }
@@ -131,10 +131,10 @@ export abstract class TagMatching<E extends Endpoint> implements Tags {
     const { receives } = this;
     const rows: number[] = [];
     for (let row = receives.oldest; row >= 0; row = receives.after(row)) {
-      if (receives.source[row] === source) rows.push(row);
+      if (receives.source(row) === source) rows.push(row);
     }
     return rows.map((row) => {
-      const index = receives.value[row];
+      const index = receives.value(row);
       receives.remove(row);
       this.requests.aux[index] = -1; // whoever hears of the first failure may cancel the others
       return index;
@@ -146,7 +146,7 @@ export abstract class TagMatching<E extends Endpoint> implements Tags {
     const { unexpected } = this;
     for (let row = unexpected.oldest; row >= 0; ) {
       const next = unexpected.after(row);
-      const kept = unexpected.value[row];
+      const kept = unexpected.value(row);
       if (this.isAnnouncedBy(kept, endpoint)) {
         unexpected.remove(row);
         this.dropKept(kept);

@@ -76,7 +76,7 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
     const row = this.receives.find(words[header + W_KIND] >>> 16, lo, hi, source);
     if (row < 0) return false;
     const { requests } = this;
-    const to = (requests.payload[this.receives.value[row]] as Payload).words;
+    const to = (requests.payload[this.receives.value(row)] as Payload).words;
     if (to.length << 2 < length) return false;
     const index = this.matched(row, lo, hi, source);
     for (let w = 0, from = header + HEADER_WORDS; w < length >> 2; w++) to[w] = words[from + w];
