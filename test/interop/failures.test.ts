@@ -1,5 +1,5 @@
 /**
- * Failures mean the same on every engine: a killed peer, a cable that is cut and requests that are given up end with the same errors on shared memory, on RoCE and
+ * Failures mean the same on every engine: a killed peer, one that stands still, a cable that is cut and requests that are given up end with the same errors on shared memory, on RoCE and
  * on UCX. Networks are two namespaces joined by a veth pair, with a process in each.
  */
 
@@ -13,9 +13,11 @@ import { VethNetwork } from '../roce/network.js';
 import type { EndInput, Ending, EndWord } from './failures/end.js';
 
 const LIMIT_MS = 120_000;
+/** Longer than a far peer may be silent (failures/end.ts). */
+const STILL_MS = 3500;
 
 const LOST: Ending = ['PeerLost', 'MSG_PEER_LOST'];
-const AFTER_LOSS = { send: LOST, receive: LOST, read: LOST, sendAfter: LOST, receiveAfter: LOST, getAfter: LOST };
+const AFTER_LOSS = { polled: LOST, send: LOST, receive: LOST, read: LOST, sendAfter: LOST, receiveAfter: LOST, getAfter: LOST };
 const AFTER_GIVING_UP = {
   cancelled: ['MessagingError', 'MSG_CANCELLED'],
   aborted: ['TimeoutError', undefined],
@@ -50,6 +52,10 @@ class End {
     this.process.on('message', (word: EndWord) => this.#words.push(word));
   }
 
+  hasSaid(kind: string): boolean {
+    return this.#words.some((word) => kind in word);
+  }
+
   /** Waits for a word of this kind. */
   async hear<K extends string>(kind: K): Promise<Extract<EndWord, Record<K, unknown>>> {
     for (;;) {
@@ -65,17 +71,18 @@ class End {
 async function play(
   device: string,
   network: VethNetwork | undefined,
-  breaks: (peer: End) => void,
+  breaks: (peer: End, subject: End) => unknown,
+  polls = false,
 ): Promise<{ cancelled: Record<string, Ending>; endings: Record<string, Ending>; state: string }> {
-  const peer = new End({ part: 'peer', device }, network?.names[1]);
-  const subject = new End({ part: 'subject', device }, network?.names[0]);
+  const peer = new End({ part: 'peer', device, polls }, network?.names[1]);
+  const subject = new End({ part: 'subject', device, polls }, network?.names[0]);
   const watchdog = setTimeout(() => end(), LIMIT_MS);
   const end = () => [peer, subject].map(({ process }) => process.kill('SIGKILL'));
   try {
     subject.process.send((await peer.hear('address')).address);
     const { cancelled } = await subject.hear('cancelled');
     await subject.hear('outstanding');
-    breaks(peer);
+    await breaks(peer, subject);
     return { cancelled, ...(await subject.hear('endings')) };
   } finally {
     clearTimeout(watchdog);
@@ -106,6 +113,32 @@ for (const { device, hasCable, skip } of FABRICS) {
         assert.equal(state, 'failed');
       },
     );
+
+    for (const polls of [false, true]) {
+      const how = polls ? 'a thread that polls' : 'an event loop';
+      if (hasCable) {
+        fabricTest(`what depends on a far peer that stands still is PeerLost to ${how}`, async (network) => {
+          const { endings, state } = await play(device, network, (peer) => peer.process.kill('SIGSTOP'), polls);
+          assert.deepEqual(endings, AFTER_LOSS);
+          assert.equal(state, 'failed');
+        });
+      } else {
+        fabricTest(`a peer of the same host that stands still is waited for until it dies, by ${how}`, async () => {
+          const { endings } = await play(
+            device,
+            undefined,
+            async (peer, subject) => {
+              peer.process.kill('SIGSTOP');
+              await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+              assert.ok(!subject.hasSaid('endings'));
+              peer.process.kill('SIGKILL');
+            },
+            polls,
+          );
+          assert.deepEqual(endings, AFTER_LOSS);
+        });
+      }
+    }
 
     if (hasCable) {
       fabricTest('what depends on a peer behind a cut cable is PeerLost', async (network) => {

@@ -4,12 +4,14 @@
  */
 
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { ACTOR, type Running, Stage, VERBENA } from '../launch/job.js';
 import { signalInside, twoHosts } from './two-hosts.js';
 
 const SECRET = '0123456789abcdef0123456789abcdef';
 const { skip, addresses, inside, cable } = twoHosts();
+const hasUcx = existsSync('/usr/include/ucp/api/ucp.h');
 
 /** Rank `rank` of `size`, on host 0 or 1. */
 function start(
@@ -133,6 +135,28 @@ describe('ranks on two hosts', () => {
     });
     await Promise.all(ranks.map(({ ended }) => ended));
   });
+
+  // Silence is asked about after 10 s (keepaliveMs).
+  const UCX = { VERBENA_ENGINE: 'ucx', UCX_TLS: 'tcp', UCX_NET_DEVICES: 'veth0' };
+  for (const [engine, env] of [['verbs', {}] as const, ...(hasUcx ? [['ucx', UCX] as const] : [])]) {
+    hostsTest(`wait for a rank that computes longer than a silent peer may be silent, on ${engine}`, async (stage) => {
+      const ranks = [0, 1].map((rank) => start(stage, rank, rank, 2, ['absent', '15'], env));
+      const [{ word }] = await ranks[0].hear<{ word: string }>('ended', 1);
+      assert.equal(word, 'came');
+      for (const rank of ranks) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
+    });
+
+    hostsTest(`lose what depends on a rank behind a cut cable, whatever it does there, on ${engine}`, async (stage) => {
+      const silence = { VERBENA_HEARTBEAT_MS: '100', VERBENA_SILENCE_MS: '800' };
+      const ranks = [0, 1].map((rank) => start(stage, rank, rank, 2, ['absent', '15'], { ...env, ...silence }));
+      await ranks[1].hear('ready', 1);
+      cable('down');
+      const [{ word }] = await ranks[0].hear<{ word: string }>('ended', 1);
+      cable('up');
+      assert.equal(word, 'MSG_PEER_LOST');
+      await Promise.all(ranks.map(({ ended }) => ended));
+    });
+  }
 
   hostsTest('take a rank that was stopped for lost, which hears of it when it goes on', async (stage) => {
     const env = { VERBENA_HEARTBEAT_MS: '100', VERBENA_SILENCE_MS: '800' };

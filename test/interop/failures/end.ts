@@ -11,6 +11,8 @@ export type Ending = readonly [name: string, code: string | undefined];
 export interface EndInput {
   readonly part: 'peer' | 'subject';
   readonly device: string;
+  /** The subject waits in polls of the synchronous form: its event loop stands. */
+  readonly polls: boolean;
 }
 
 /** From the ends. */
@@ -50,7 +52,7 @@ async function playPeer(worker: Worker): Promise<void> {
   }
 }
 
-async function playSubject(worker: Worker): Promise<void> {
+async function playSubject(worker: Worker, polls: boolean): Promise<void> {
   const endpoint = worker.connect(Buffer.from(await heard(), 'base64'));
   const greet = async () => {
     const key = new Uint8Array(1024);
@@ -77,8 +79,15 @@ async function playSubject(worker: Worker): Promise<void> {
     receive: worker.recv(5, byte, { from: endpoint }),
     read: endpoint.stream.read(new Uint8Array(8)),
   });
-  say({ outstanding: 3 });
-  const during = await calls;
+  const polled = worker.postRecv(byte, 7, 0, -1, -1, endpoint.source);
+  await new Promise((resolve) => process.send?.({ outstanding: 4 }, resolve));
+  const poll = async () => {
+    while (!worker.test(polled)) {
+      if (polls) worker.poll();
+      else await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  };
+  const during = { ...(await endingsOf({ polled: poll() })), ...(await calls) };
   const after = await endingsOf({
     sendAfter: endpoint.send(6, byte),
     receiveAfter: worker.recv(6, byte, { from: endpoint }),
@@ -87,9 +96,9 @@ async function playSubject(worker: Worker): Promise<void> {
   say({ endings: { ...during, ...after }, state: endpoint.state });
 }
 
-const { part, device } = JSON.parse(process.argv[2]) as EndInput;
+const { part, device, polls } = JSON.parse(process.argv[2]) as EndInput;
 process.on('disconnect', () => process.exit(0));
 const engine = device.startsWith('ucx') ? 'ucx' : 'verbs';
 const context = await openContext({ engine, device, name: part });
 const worker = await context.createWorker({ keepaliveMs: KEEPALIVE_MS, timeoutMs: 60_000 });
-await (part === 'peer' ? playPeer(worker) : playSubject(worker));
+await (part === 'peer' ? playPeer(worker) : playSubject(worker, polls));
