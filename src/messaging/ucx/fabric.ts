@@ -64,7 +64,13 @@ export class UcxFabric implements Fabric {
         `UCX has no setting '${settings[-100 - context][0]}', or not this value: see ucx_info -cf`,
       );
     }
-    if (context < 0) throw new MessagingError('MSG_UNSUPPORTED', `UCX cannot be opened: ${this.addon.statusWords(context)}`);
+    if (context < 0) {
+      const asked = ['TLS', 'NET_DEVICES'].map((setting) => `${setting}=${settingOf(setting) ?? 'all'}`).join(', ');
+      throw new MessagingError(
+        'MSG_UNSUPPORTED',
+        `UCX cannot be opened with ${asked}: ${this.addon.statusWords(context)}: ucx_info -d (ucx-utils) lists what there is`,
+      );
+    }
     this.context = context;
   }
 
