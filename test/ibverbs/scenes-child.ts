@@ -10,6 +10,8 @@ import { openDevice, type QpAddress, VerbsError, WorkCompletions } from '../../s
 const PORT_ERR = 10;
 const QP_FATAL = 1;
 const DEVICE_FATAL = 8;
+/** Not of libibverbs: the stub puts a message into a shared receive queue. */
+const MESSAGE = 1000;
 
 const events = openSync(process.env['VERBENA_STUB_EVENTS'] as string, 'r+');
 const raise = (type: number, element: number) => writeSync(events, Buffer.from(Uint32Array.of(type, element).buffer));
@@ -51,6 +53,20 @@ async function main(): Promise<void> {
   const srq = pd.createSrq({ maxWr: 1000, maxSge: 4 });
   srq.postRecv(Array.from({ length: 20 }, (_, id) => ({ sgl: [memory.slice(0, 64)], id })));
   srq.setLimit(10);
+  const small = pd.createSrq({ maxWr: 3 });
+  const drawer = pd.createQp({ type: 'UD', sendCq: cq, recvCq: cq, srq: small });
+  const three = [{ id: 90 }, { id: 91 }, { id: 92 }];
+  for (let i = 0; i < 20; i++) raise(MESSAGE, drawer.qpNum); // uses the others up
+  device.pollEvent();
+  while (cq.poll(wcs) > 0) {
+    // they are not looked at
+  }
+  small.postRecv(three);
+  for (let i = 0; i < 3; i++) raise(MESSAGE, drawer.qpNum);
+  device.pollEvent();
+  drawer.close();
+  report['gathered'] = [...wcs.id.subarray(0, cq.poll(wcs))];
+  report['reposted'] = await faultOf(() => small.postRecv(three));
 
   const ud = pd.createQp({ type: 'UD', sendCq: cq, recvCq: cq });
   report['groupWithoutLid'] = await faultOf(() => ud.attachMulticast('ff12::5'));
@@ -70,10 +86,14 @@ async function main(): Promise<void> {
     { opcode: 'RDMA_WRITE', sgl: [memory.slice(0, 8), memory.slice(16, 8)], id: 2, ...remote, ...there },
     { opcode: 'ATOMIC_FETCH_AND_ADD', sgl: [memory.slice(0, 8)], add: 5n, id: 3, ...remote, ...there },
   ]);
-  dci.prepare({ opcode: 'SEND', local: memory, ...there }).post(0, 100, 4);
+  const prepared = dci.prepare({ opcode: 'SEND', local: memory, ...there });
+  prepared.post(0, 100, 4);
   const ids: number[] = [];
   for (let n = cq.poll(wcs); n > 0; n = cq.poll(wcs)) ids.push(...wcs.id.subarray(0, n));
   report['dcCompletions'] = ids;
+  there.ah.close();
+  pd.createAh({ gid: 'fe80::4', lid: 80 }); // may take its place
+  report['closedHandle'] = await faultOf(() => prepared.post(0, 100, 5));
 
   const qp = pd.createQp({ type: 'RC', sendCq: cq, recvCq: cq });
   const peer = (gid: string): QpAddress => ({ ...qp.address(), qpNum: 5, av: { gid, lid: 70 } });
@@ -85,7 +105,7 @@ async function main(): Promise<void> {
 
   // A completion event into the event loop, acknowledged before its queue goes.
   const waiting = cq.next({ timeoutMs: 20_000 });
-  setImmediate(() => qp.postSend({ opcode: 'SEND', sgl: [memory.slice(0, 8)], id: 77 }));
+  setTimeout(() => qp.postSend({ opcode: 'SEND', sgl: [memory.slice(0, 8)], id: 77 }), 200);
   report['event'] = (await waiting).id;
 
   raise(PORT_ERR, 1);

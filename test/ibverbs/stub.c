@@ -7,7 +7,7 @@
  *   VERBENA_STUB_LINK=ethernet   a RoCE port
  *   VERBENA_STUB_MUTE=1          port 1 cannot be asked
  *   VERBENA_STUB_RICH=1          on-demand paging, shared receive queues and multicast; and DC, where libmlx5.so.1 is this file (stub-dc.c)
- *   VERBENA_STUB_EVENTS=fifo     async events come from there: { type, number of the queue pair or port }, 32 bits each
+ *   VERBENA_STUB_EVENTS=fifo     async events come from there: { type, number of the queue pair or port }, 32 bits each; and messages (see MESSAGE)
  *   a peer's GID that ends with :NNee   cannot be reached: errno 0xNN
  */
 #include "stub.h"
@@ -23,20 +23,24 @@
 #include <unistd.h>
 
 #define RING 65536
+#define MESSAGE 1000 /* no event of libibverbs: a message into a shared receive queue for the queue pair */
 #undef ibv_query_port
 #undef ibv_reg_mr
 
 static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "stub0", .dev_name = "uverbs0"};
-static uint64_t posted, received, polled, doorbells;
+static uint64_t posted, received, polls, polled, doorbells;
 static int alive, unacknowledged, has_fallen;
 static struct ibv_cq *armed, *rung;
 static struct ibv_qp *pairs[64];
 static FILE *out;
 
 static struct {
-  uint64_t ids[RING];
-  uint32_t head, tail, number;
+  struct ibv_wc wcs[RING];
+  uint32_t head, tail;
 } queue;
+/* Requests of shared queues that are not used. */
+static uint64_t shared_ids[RING];
+static uint32_t shared_head, shared_tail;
 
 void note(const char *format, ...) {
   if (!out) return;
@@ -69,16 +73,19 @@ static int unmade(void *it) {
   return 0;
 }
 
-/* One request carried out. */
-void complete(uint32_t number, uint64_t id, unsigned flags) {
-  queue.number = number;
-  posted++;
-  if (!(flags & IBV_SEND_SIGNALED)) return;
-  queue.ids[queue.tail++ % RING] = id;
+static void finish(uint32_t number, uint64_t id, enum ibv_wc_opcode opcode) {
+  queue.wcs[queue.tail++ % RING] = (struct ibv_wc){.wr_id = id, .qp_num = number, .opcode = opcode};
   if (!armed) return;
   rung = armed;
   armed = NULL;
+  note("ring polls=%llu", (unsigned long long)polls);
   eventfd_write(rung->channel->fd, 1);
+}
+
+/* One request carried out. */
+void complete(uint32_t number, uint64_t id, unsigned flags) {
+  posted++;
+  if (flags & IBV_SEND_SIGNALED) finish(number, id, IBV_WC_SEND);
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) {
@@ -97,23 +104,22 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wcs) {
   (void)cq;
   int n = 0;
-  for (; n < most && queue.head != queue.tail; n++) {
-    memset(&wcs[n], 0, sizeof wcs[n]);
-    wcs[n].wr_id = queue.ids[queue.head++ % RING];
-    wcs[n].qp_num = queue.number;
-  }
+  for (; n < most && queue.head != queue.tail; n++) wcs[n] = queue.wcs[queue.head++ % RING];
+  polls++;
   polled += (uint64_t)n;
   return n;
 }
 
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) {
   (void)srq;
+  for (struct ibv_recv_wr *w = wr; w; w = w->next) shared_ids[shared_tail++ % RING] = w->wr_id;
   return post_recv(NULL, wr, bad);
 }
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited) {
   (void)solicited;
   armed = cq;
+  note("arm polls=%llu", (unsigned long long)polls);
   return 0;
 }
 
@@ -267,7 +273,11 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count) {
 
 int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event) {
   uint32_t words[2];
-  if (read(c->async_fd, words, sizeof words) != sizeof words) return -1;
+  for (;;) {
+    if (read(c->async_fd, words, sizeof words) != sizeof words) return -1;
+    if (words[0] != MESSAGE) break;
+    finish(words[1], shared_ids[shared_head++ % RING], IBV_WC_RECV);
+  }
   event->event_type = (enum ibv_event_type)words[0];
   event->element.port_num = (int)words[1];
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
@@ -341,6 +351,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {
 int ibv_destroy_qp(struct ibv_qp *qp) {
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
     if (pairs[i] == qp) pairs[i] = NULL;
+  /* As drivers of hardware do it: what nobody has polled is gone. */
+  const uint32_t end = queue.tail;
+  queue.tail = queue.head;
+  for (uint32_t i = queue.head; i != end; i++)
+    if (queue.wcs[i % RING].qp_num != qp->qp_num) queue.wcs[queue.tail++ % RING] = queue.wcs[i % RING];
   return unmade(qp);
 }
 

@@ -204,6 +204,20 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
       assert.equal(found['stateAfterFatal'], 'ERR');
     });
 
+    it('waits for a completion without looking for it', () => {
+      const [, armed, rang] = /arm polls=(\d+)\nring polls=(\d+)/.exec(told) ?? [];
+      assert.ok(Number(rang) - Number(armed) <= 2, `${armed} polls before the wait, ${rang} after`);
+    });
+
+    it('gets back the shared requests of a queue pair that is closed with messages unread', () => {
+      assert.deepEqual(found['gathered'], [90, 91, 92]);
+      assert.equal(found['reposted'], 'none');
+    });
+
+    it('refuses a prepared request whose address handle is closed', () => {
+      assert.match(String(found['closedHandle']), /VERBS_INVALID: the address handle is closed/);
+    });
+
     it('ends every wait when the device fails', () => {
       assert.match(String(found['stuck']), /VERBS_NO_DEVICE: the RDMA device failed/);
       assert.match(String(found['poll']), /VERBS_NO_DEVICE: the RDMA device failed/);

@@ -34,6 +34,7 @@ export class IbverbsAddressHandle implements AddressHandle {
     this.isClosed = true;
     const { device } = this.pd;
     if (!device.isClosed) device.addon.destroy(device.handle, this.object);
+    this.pd.forgetHandle(this);
   }
 
   [Symbol.dispose](): void {

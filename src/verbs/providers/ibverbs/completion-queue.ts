@@ -82,6 +82,13 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
     return taken;
   }
 
+  /** Takes all that the device has into the records, where it waits for a poll. */
+  gather(): void {
+    while (this.reap(BATCH) > 0) {
+      // until the device has none, or the records are full
+    }
+  }
+
   poll(wcs: WorkCompletions): number {
     this.assertOpen();
     const { capacity } = wcs;
@@ -157,9 +164,7 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
       this.announce();
       return;
     }
-    while (this.reap(this.count) > 0) {
-      // everything that is there counts
-    }
+    this.gather(); // everything that is there counts
     const waiting = this.filled - this.first;
     if (waiting >= this.count || waiting === 0 || this.filled === this.records) {
       this.announce();

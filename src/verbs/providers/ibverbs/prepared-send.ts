@@ -56,7 +56,7 @@ export class IbverbsPreparedSend implements PreparedSend {
   private readonly lkey: number;
   private readonly remoteAddr: number;
   private readonly rkey: number;
-  private readonly handle: number;
+  private readonly ah: IbverbsAddressHandle | undefined;
   private readonly peer: number;
   private readonly peerKey: number;
   private sinceSignal = 0;
@@ -79,7 +79,7 @@ export class IbverbsPreparedSend implements PreparedSend {
     this.lkey = spec.local.lkey;
     this.remoteAddr = spec.remote?.addr ?? 0;
     this.rkey = spec.remote?.rkey ?? 0;
-    this.handle = (spec.ah as IbverbsAddressHandle | undefined)?.object ?? 0;
+    this.ah = spec.ah as IbverbsAddressHandle | undefined;
     this.peer = spec.remoteQpn ?? 0;
     this.peerKey = (qp.type === 'DCI' ? spec.dcKey : spec.remoteQkey) ?? 0;
   }
@@ -112,8 +112,9 @@ export class IbverbsPreparedSend implements PreparedSend {
       w[COMPARE] = this.compareLo;
       w[COMPARE + 1] = this.compareHi;
     }
-    if (this.handle !== 0) {
-      w[HANDLE] = this.handle;
+    if (this.ah !== undefined) {
+      if (this.ah.isClosed) throw new VerbsError('VERBS_INVALID', 'the address handle is closed: prepare anew with another');
+      w[HANDLE] = this.ah.object;
       w[PEER] = this.peer;
       w[PEER_KEY] = this.peerKey;
     }

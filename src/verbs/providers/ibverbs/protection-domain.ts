@@ -93,6 +93,10 @@ export class IbverbsProtectionDomain extends ProvidedDomain {
     return handle;
   }
 
+  forgetHandle(handle: IbverbsAddressHandle): void {
+    this.handles.delete(handle);
+  }
+
   protected override destroy(): void {
     for (const handle of this.handles) handle.close();
     const { device } = this;

@@ -30,10 +30,11 @@ import { isInfiniBand, isIwarp } from './discovery.js';
 import { IbverbsPreparedSend } from './prepared-send.js';
 import type { IbverbsProtectionDomain } from './protection-domain.js';
 import { ReceiveCommands } from './receive-commands.js';
+import { refuseRequest } from './refused-request.js';
 import { writeSend } from './send-command.js';
 import type { IbverbsSharedReceiveQueue } from './shared-receive-queue.js';
 
-const { ENOMEM, EOPNOTSUPP, EINVAL, EIO, ENODEV, ETIMEDOUT, ENETUNREACH, EHOSTUNREACH } = constants.errno;
+const { EOPNOTSUPP, EINVAL, EIO, ENODEV, ETIMEDOUT, ENETUNREACH, EHOSTUNREACH } = constants.errno;
 const FLUSHED = statusName(STATUS.WR_FLUSH_ERR);
 /** Events after which a queue pair is in ERR. */
 const FATAL: ReadonlySet<AsyncEventType> = new Set(['QP_FATAL', 'QP_REQ_ERR', 'QP_ACCESS_ERR', 'DEVICE_FATAL']);
@@ -352,15 +353,7 @@ export class IbverbsQueuePair extends QueuePair {
 
   /** The device took only some of the requests. */
   refused(errno: number, first: number): never {
-    const badIndex = first + this.block.taken;
-    if (errno === ENOMEM) {
-      throw new VerbsError('VERBS_QUEUE_FULL', `the send queue holds ${this.maxSendWr} requests: wait for a completion`, {
-        badIndex,
-      });
-    }
-    throw new VerbsError('VERBS_INVALID', `work request ${badIndex}: ${systemError(errno, 'the device refuses it').message}`, {
-      badIndex,
-    });
+    refuseRequest(errno, first + this.block.taken, `the send queue holds ${this.maxSendWr} requests`);
   }
 
   postRecv(wr: RecvWorkRequest | readonly RecvWorkRequest[]): void {
@@ -449,6 +442,8 @@ export class IbverbsQueuePair extends QueuePair {
     const { device } = this;
     if (!device.isClosed) {
       device.releaseQueuePair(this);
+      // Drivers forget completions of a queue pair that goes, and with them which requests of the shared queue are free again.
+      if (this.shared) this.cqs[1].gather();
       const errno = device.addon.destroy(device.handle, this.object);
       if (errno !== 0) throw systemError(errno, 'the queue pair cannot be closed', 'VERBS_BUSY');
     }

@@ -1,12 +1,8 @@
 /** Receive requests as commands of the block, for a queue pair's own queue and for a shared one. */
 
-import { constants } from 'node:os';
-import { VerbsError } from '../../errors.js';
-import { systemError } from '../../system-error.js';
 import { type RecvWorkRequest, rejectRequest } from '../../work-request.js';
 import { type CommandBlock, ID, KIND, OBJECT, RECV_WORDS, SGE_WORDS, SGES } from './command-block.js';
-
-const { ENOMEM } = constants.errno;
+import { refuseRequest } from './refused-request.js';
 
 export class ReceiveCommands {
   private readonly block: CommandBlock;
@@ -75,14 +71,6 @@ export class ReceiveCommands {
   private flush(first: number): void {
     const errno = this.block.flush();
     if (errno === 0) return;
-    const badIndex = first + this.block.taken;
-    if (errno === ENOMEM) {
-      throw new VerbsError('VERBS_QUEUE_FULL', `the receive queue holds ${this.depth} requests: wait for a completion`, {
-        badIndex,
-      });
-    }
-    throw new VerbsError('VERBS_INVALID', `work request ${badIndex}: ${systemError(errno, 'the device refuses it').message}`, {
-      badIndex,
-    });
+    refuseRequest(errno, first + this.block.taken, `the receive queue holds ${this.depth} requests`);
   }
 }
