@@ -16,7 +16,7 @@ const EXPORT = /^export const ([A-Z][A-Z0-9_]*) = (.*);$/gm;
 const CONSTANT = /^[A-Z][A-Z0-9_]*$/;
 
 function ownImports(line, list, from) {
-  const names = list.split(', ');
+  const names = list.replace(/,$/, '').split(', ');
   const constants = names.filter((name) => CONSTANT.test(name));
   if (constants.length === 0) return line;
   const renamed = names.map((name) => (CONSTANT.test(name) ? `${name} as ${name}$` : name));

@@ -11,7 +11,7 @@ import { MessagingError } from './errors.js';
 import type { Listener } from './listener.js';
 import { NATIVE_COPY_BYTES } from './memory/native-copy.js';
 import { checkWorkerOptions, type WorkerOptions } from './options.js';
-import { type Data, type Payload, payloadOf } from './payload.js';
+import { type Data, Payload, payloadOf } from './payload.js';
 import { Driver } from './progress/driver.js';
 import type { Explanation } from './protocols/explanation.js';
 import { type CallOptions, late, type Received, Request, type WaitObserver } from './request.js';
@@ -208,7 +208,8 @@ export abstract class Worker {
 
   /** The payload of data; the one used last is remembered. */
   payload(data: Data): Payload {
-    return data === this.#lastBytes ? (this.#lastPayload as Payload) : this.#newPayload(data);
+    if (data === this.#lastBytes) return this.#lastPayload as Payload;
+    return data instanceof Payload && data.length < NATIVE_COPY_BYTES ? data : this.#newPayload(data);
   }
 
   #newPayload(data: Data): Payload {

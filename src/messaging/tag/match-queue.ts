@@ -286,7 +286,12 @@ export class PostedReceives extends MatchQueue {
     let row = this.byKey.head[this.binOf(context, lo, hi, source)];
     while (
       row !== NONE &&
-      !(rows[row + TAG_LO] === lo && rows[row + TAG_HI] === hi && rows[row + SOURCE] === source && rows[row + CONTEXT] === context)
+      !(
+        rows[row + TAG_LO] === lo &&
+        rows[row + TAG_HI] === hi &&
+        rows[row + SOURCE] === source &&
+        rows[row + CONTEXT] === context
+      )
     ) {
       row = rows[row + BY_KEY];
     }

@@ -52,7 +52,7 @@ export class MessagingEnd {
   #remote!: RemoteMemory;
   #handled = 0;
   #expected = 0;
-  #turns = 0;
+  #marks = 0;
 
   private constructor(context: Context, worker: Worker, bench: MessagingCase) {
     this.bench = bench;
@@ -156,28 +156,31 @@ export class MessagingEnd {
   }
 
   /** One turn of a ping-pong; the target's turn is the mirror image. */
-  #turn(initiator: boolean): void {
+  #tagTurn(initiator: boolean): void {
+    if (initiator) this.#send(this.#source, TAG);
+    this.#receive(this.#sink, TAG);
+    if (!initiator) this.#send(this.#source, TAG);
+  }
+
+  #amTurn(initiator: boolean): void {
+    if (initiator) this.#am();
+    this.#awaitHandled(1);
+    if (!initiator) this.#am();
+  }
+
+  #putTurn(initiator: boolean): void {
     // Both sides count the turns, so a put leaves a mark that was not there before.
-    const mark = (this.#turns++ % 250) + 1;
-    switch (this.bench.op) {
-      case 'tag':
-        if (initiator) this.#send(this.#source, TAG);
-        this.#receive(this.#sink, TAG);
-        if (!initiator) this.#send(this.#source, TAG);
-        return;
-      case 'am':
-        if (initiator) this.#am();
-        this.#awaitHandled(1);
-        if (!initiator) this.#am();
-        return;
-      case 'put':
-        if (initiator) this.#put(mark);
-        this.#awaitPut(mark);
-        if (!initiator) this.#put(mark);
-        return;
-      default:
-        if (initiator) this.#finish(this.#remote.postGet(0, this.#sink));
-    }
+    const mark = (this.#marks++ % 250) + 1;
+    if (initiator) this.#put(mark);
+    this.#awaitPut(mark);
+    if (!initiator) this.#put(mark);
+  }
+
+  #turns(op: MessagingCase['op'], count: number, initiator: boolean): void {
+    if (op === 'tag') for (let i = 0; i < count; i++) this.#tagTurn(initiator);
+    else if (op === 'am') for (let i = 0; i < count; i++) this.#amTurn(initiator);
+    else if (op === 'put') for (let i = 0; i < count; i++) this.#putTurn(initiator);
+    else if (initiator) for (let i = 0; i < count; i++) this.#finish(this.#remote.postGet(0, this.#sink));
   }
 
   /** Streams `count` messages out with a window, and waits until the other side has them all. */
@@ -275,7 +278,7 @@ export class MessagingEnd {
     for (let b = 0; b < batches; b++) {
       const start = performance.now();
       if (isLatency && isAsync) for (let i = 0; i < batch; i++) await this.#turnAsync(initiator);
-      else if (isLatency) for (let i = 0; i < batch; i++) this.#turn(initiator);
+      else if (isLatency) this.#turns(this.bench.op, batch, initiator);
       else if (isAsync) await (initiator ? this.#streamOutAsync(batch) : this.#streamInAsync(batch));
       else if (initiator) this.#streamOut(batch);
       else this.#streamIn(batch);
