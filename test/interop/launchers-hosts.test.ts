@@ -141,7 +141,7 @@ describe('ranks on two hosts', () => {
   for (const [engine, env] of [['verbs', {}] as const, ...(hasUcx ? [['ucx', UCX] as const] : [])]) {
     hostsTest(`wait for a rank that computes longer than a silent peer may be silent, on ${engine}`, async (stage) => {
       const ranks = [0, 1].map((rank) => start(stage, rank, rank, 2, ['absent', '15'], env));
-      const [{ word }] = await ranks[0].hear<{ word: string }>('ended', 1);
+      const [{ word }] = await ranks[0].hear<{ word: string }>('ended', 1, 90_000);
       assert.equal(word, 'came');
       for (const rank of ranks) assert.equal((await rank.ended).code, 0, rank.stdout + rank.stderr);
     });
@@ -151,7 +151,7 @@ describe('ranks on two hosts', () => {
       const ranks = [0, 1].map((rank) => start(stage, rank, rank, 2, ['absent', '15'], { ...env, ...silence }));
       await ranks[1].hear('ready', 1);
       cable('down');
-      const [{ word }] = await ranks[0].hear<{ word: string }>('ended', 1);
+      const [{ word }] = await ranks[0].hear<{ word: string }>('ended', 1, 90_000);
       cable('up');
       assert.equal(word, 'MSG_PEER_LOST');
       await Promise.all(ranks.map(({ ended }) => ended));
