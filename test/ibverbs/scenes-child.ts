@@ -7,6 +7,7 @@ import { openSync, readdirSync, writeSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { openDevice, type QpAddress, VerbsError, WorkCompletions } from '../../src/verbs/index.js';
 
+const CQ_ERR = 0;
 const PORT_ERR = 10;
 const QP_FATAL = 1;
 const DEVICE_FATAL = 8;
@@ -107,6 +108,20 @@ async function main(): Promise<void> {
   const waiting = cq.next({ timeoutMs: 20_000 });
   setTimeout(() => qp.postSend({ opcode: 'SEND', sgl: [memory.slice(0, 8)], id: 77 }), 200);
   report['event'] = (await waiting).id;
+
+  const denied = { opcode: 'RDMA_WRITE', sgl: [memory.slice(0, 8)], remoteAddr: 4096, rkey: 0xdead, id: 81 } as const;
+  qp.postSend([denied, { opcode: 'SEND', sgl: [memory.slice(0, 8)], id: 82, signaled: false }]);
+  report['failed'] = [await cq.next(), await cq.next()].map(({ id, opcode, status, cause }) => [
+    id,
+    opcode,
+    status,
+    cause?.words,
+  ]);
+  report['stateAfterError'] = qp.state;
+
+  const shallow = device.createCq();
+  raise(CQ_ERR, 0);
+  report['overrun'] = [(await device.nextEvent({ timeoutMs: 20_000 })).type, await faultOf(() => shallow.poll(wcs))];
 
   raise(PORT_ERR, 1);
   raise(PORT_ERR, 2);

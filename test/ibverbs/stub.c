@@ -9,6 +9,8 @@
  *   VERBENA_STUB_RICH=1          on-demand paging, shared receive queues and multicast; and DC, where libmlx5.so.1 is this file (stub-dc.c)
  *   VERBENA_STUB_EVENTS=fifo     async events come from there: { type, number of the queue pair or port }, 32 bits each; and messages (see MESSAGE)
  *   a peer's GID that ends with :NNee   cannot be reached: errno 0xNN
+ *   a WRITE with the key 0xdead         fails with REM_ACCESS_ERR and a code of the maker, and what follows is flushed
+ *   CQ_ERR                              is of the newest completion queue
  */
 #include "stub.h"
 
@@ -23,6 +25,7 @@
 #include <unistd.h>
 
 #define RING 65536
+#define BAD_KEY 0xdead
 #define MESSAGE 1000 /* no event of libibverbs: a message into a shared receive queue for the queue pair */
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -30,7 +33,7 @@
 static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "stub0", .dev_name = "uverbs0"};
 static uint64_t posted, received, polls, polled, doorbells;
 static int alive, unacknowledged, has_fallen;
-static struct ibv_cq *armed, *rung;
+static struct ibv_cq *armed, *rung, *newest;
 static struct ibv_qp *pairs[64];
 static FILE *out;
 
@@ -73,8 +76,8 @@ static int unmade(void *it) {
   return 0;
 }
 
-static void finish(uint32_t number, uint64_t id, enum ibv_wc_opcode opcode) {
-  queue.wcs[queue.tail++ % RING] = (struct ibv_wc){.wr_id = id, .qp_num = number, .opcode = opcode};
+static void finish(struct ibv_wc wc) {
+  queue.wcs[queue.tail++ % RING] = wc;
   if (!armed) return;
   rung = armed;
   armed = NULL;
@@ -85,13 +88,22 @@ static void finish(uint32_t number, uint64_t id, enum ibv_wc_opcode opcode) {
 /* One request carried out. */
 void complete(uint32_t number, uint64_t id, unsigned flags) {
   posted++;
-  if (flags & IBV_SEND_SIGNALED) finish(number, id, IBV_WC_SEND);
+  if (flags & IBV_SEND_SIGNALED) finish((struct ibv_wc){.wr_id = id, .qp_num = number, .opcode = IBV_WC_SEND});
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) {
   (void)bad;
   doorbells++;
-  for (; wr; wr = wr->next) complete(qp->qp_num, wr->wr_id, wr->send_flags);
+  for (; wr; wr = wr->next) {
+    if (wr->opcode == IBV_WR_RDMA_WRITE && wr->wr.rdma.rkey == BAD_KEY) {
+      qp->state = IBV_QPS_ERR;
+      finish((struct ibv_wc){.wr_id = wr->wr_id, .qp_num = qp->qp_num, .status = IBV_WC_REM_ACCESS_ERR, .vendor_err = 0x88});
+    } else if (qp->state == IBV_QPS_ERR) {
+      finish((struct ibv_wc){.wr_id = wr->wr_id, .qp_num = qp->qp_num, .status = IBV_WC_WR_FLUSH_ERR});
+    } else {
+      complete(qp->qp_num, wr->wr_id, wr->send_flags);
+    }
+  }
   return 0;
 }
 
@@ -276,12 +288,13 @@ int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event) {
   for (;;) {
     if (read(c->async_fd, words, sizeof words) != sizeof words) return -1;
     if (words[0] != MESSAGE) break;
-    finish(words[1], shared_ids[shared_head++ % RING], IBV_WC_RECV);
+    finish((struct ibv_wc){.wr_id = shared_ids[shared_head++ % RING], .qp_num = words[1], .opcode = IBV_WC_RECV});
   }
   event->event_type = (enum ibv_event_type)words[0];
   event->element.port_num = (int)words[1];
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
     if (pairs[i] && pairs[i]->qp_num == words[1]) event->element.qp = pairs[i];
+  if (words[0] == IBV_EVENT_CQ_ERR) event->element.cq = newest;
   if (words[0] == IBV_EVENT_QP_FATAL) event->element.qp->state = IBV_QPS_ERR;
   if (words[0] == IBV_EVENT_DEVICE_FATAL) has_fallen = 1;
   unacknowledged++;
@@ -299,6 +312,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *c, int depth, void *cq_context,
   cq->context = c;
   cq->channel = channel;
   cq->cq_context = cq_context;
+  newest = cq;
   return cq;
 }
 

@@ -204,6 +204,21 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
       assert.equal(found['stateAfterFatal'], 'ERR');
     });
 
+    it('tells the status of a failed request with the words and the code of the maker, and what a flushed one waited for', () => {
+      const [first, second] = found['failed'] as [id: number, opcode: string, status: string, words: string][];
+      assert.deepEqual(first.slice(0, 3), [81, 'RDMA_WRITE', 'REM_ACCESS_ERR']);
+      assert.match(first[3], /\(the device's own code: 136\)/);
+      assert.deepEqual(second.slice(0, 3), [82, 'SEND', 'WR_FLUSH_ERR']);
+      assert.match(second[3], /request 81 failed with REM_ACCESS_ERR before this one/);
+      assert.equal(found['stateAfterError'], 'ERR');
+    });
+
+    it('says that a completion queue overran', () => {
+      const [type, words] = found['overrun'] as string[];
+      assert.equal(type, 'CQ_ERR');
+      assert.match(words, /VERBS_ILLEGAL: the completion queue of \d+ entries overran/);
+    });
+
     it('waits for a completion without looking for it', () => {
       const [, armed, rang] = /arm polls=(\d+)\nring polls=(\d+)/.exec(told) ?? [];
       assert.ok(Number(rang) - Number(armed) <= 2, `${armed} polls before the wait, ${rang} after`);
