@@ -1,4 +1,4 @@
-/** The conformance suites of verbs and messaging on `ibverbs:rxe0`, in a guest with the kernel's rdma_rxe; what it cannot do is listed in ibverbs/rxe-skips.ts. */
+/** The conformance suites of verbs and messaging on `ibverbs:rxe0`, in a guest with the kernel's rdma_rxe; what it cannot do is listed in ibverbs/rxe-skips.ts. That of verbs runs with sanitizers. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,7 +8,7 @@ import { RXE_SKIPS } from './ibverbs/rxe-skips.js';
 const NETWORK = 2;
 const LIMIT_S = 540;
 const COMMANDS = `
-suite verbs 300 conformance.js
+sanitized suite verbs 300 conformance.js
 suite messaging 230 messaging.js
 `;
 

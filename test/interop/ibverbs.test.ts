@@ -25,7 +25,7 @@ const COMMANDS = `
 run doctor 100 "$NODE" bin/verbena.js doctor
 run peer 200 "$NODE" dist/test/interop/ibverbs/peer.js "$OWN" "$HOST"
 run ranks 200 "$NODE" bin/verbena.js run --virtual-hosts 4x1 dist/test/interop/ibverbs/rank.js
-run faults 120 prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock "$NODE" dist/test/interop/ibverbs/faults.js "\${OWN%.*}.77"
+sanitized run faults 120 prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock "$NODE" dist/test/interop/ibverbs/faults.js "\${OWN%.*}.77"
 siw
 `;
 

@@ -11,11 +11,14 @@ run() { # name, seconds, command
   timeout "$limit" "$@" 2>&1
   echo "END $name status=$? seconds=$((SECONDS - start))"
 }
+sanitized() { # command: with the addon that has sanitizers. Node itself has none: its own leaks are not ours, and it handles SIGSEGV for WebAssembly
+  LD_PRELOAD=$SANITIZER VERBENA_ADDON_IBVERBS=$SANITIZED ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:allow_user_segv_handler=1 "$@"
+}
 suite() { # name, seconds, file
   local start=$SECONDS
   timeout "$2" "$NODE" --test-reporter=tap "dist/test/interop/ibverbs/$3" > /tmp/suite.tap 2>&1
   local status=$?
-  grep -E '^CAPABILITIES|^ +(not ok|ok .* # SKIP)|^ +error: ' /tmp/suite.tap | sed 's/^ */  | /'
+  grep -E '^CAPABILITIES|^ +(not ok|ok .* # SKIP)|^ +error: |ERROR: AddressSanitizer|runtime error: ' /tmp/suite.tap | sed 's/^ */  | /'
   echo "SUITE $1 status=$status $(grep -E '^# (tests|pass|fail|skipped)' /tmp/suite.tap | tr -d '#\n') seconds=$((SECONDS - start))"
 }
 siw() { # takes the interface over from rxe: rdma-cm knows one device for an address

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { ensureAddon } from '../../../src/native/build.js';
+import { compileAddon, ensureAddon } from '../../../src/native/build.js';
 import { addonPath } from '../../../src/native/load.js';
 import { IBVERBS } from '../../../src/verbs/providers/ibverbs/addon.js';
 
@@ -39,6 +39,15 @@ export function dropGuest(): void {
   attempt('ip', 'link', 'delete', TAP);
 }
 
+/** Compiles the addon with sanitizers into `folder`: its path, and the library that has to come first with it. */
+function sanitizedAddon(folder: string): Record<string, string> {
+  const flags = ['-g', '-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-fno-omit-frame-pointer'];
+  const path = join(folder, 'verbena-ibverbs-sanitized.node');
+  compileAddon(path, { flags, addon: IBVERBS });
+  const { stdout } = spawnSync('cc', ['-print-file-name=libasan.so'], { encoding: 'utf8' });
+  return { SANITIZED: path, SANITIZER: stdout.trim() };
+}
+
 /** Runs `commands` in the guest after guest.sh and calls `hear` with every line. */
 export async function inGuest(network: number, seconds: number, commands: string, hear: (line: string) => void): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'verbena-guest-'));
@@ -46,7 +55,11 @@ export async function inGuest(network: number, seconds: number, commands: string
     const { host, guest } = addresses(network);
     const script = join(folder, 'run.sh');
     // The addons of the host, by path: a guest would take minutes to compile one.
-    const addons = { VERBENA_ADDON: addonPath(), VERBENA_ADDON_IBVERBS: ensureAddon({ addon: IBVERBS }) };
+    const addons = {
+      VERBENA_ADDON: addonPath(),
+      VERBENA_ADDON_IBVERBS: ensureAddon({ addon: IBVERBS }),
+      ...sanitizedAddon(folder),
+    };
     const exports = Object.entries(addons).map(([name, path]) => `export ${name}=${path}\n`);
     const settings = `ROOT=${ROOT}\nNODE=${process.execPath}\nOWN=${guest}\nHOST=${host}\n${exports.join('')}`;
     writeFileSync(script, `${settings}${readFileSync(join(SCRIPTS, 'ibverbs/guest.sh'), 'utf8')}\n${commands}\n`);
