@@ -101,10 +101,10 @@ export class Driver {
         isOver: false,
       };
       this.#jobs.set(plan.job, job);
+      this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
       const aborted = this.#aborted.get(actionOf(plan.job));
       if (aborted || job.stages.at(-1)?.tasks.length === 0) this.#finish(job, aborted);
       else this.#pump();
-      this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
     });
   }
 
