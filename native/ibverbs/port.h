@@ -68,7 +68,7 @@ enum { OP_SEND, OP_SEND_IMM, OP_WRITE, OP_WRITE_IMM, OP_READ, OP_SWAP, OP_ADD, O
 /* A completion as JavaScript reads it. */
 typedef struct {
   double id;
-  uint32_t status, opcode, bytes, immediate, number, source, flags, vendor, object, reserved;
+  uint32_t status, opcode, bytes, immediate, number, source, flags, vendor, object, lid;
 } record;
 
 typedef struct {

@@ -205,6 +205,7 @@ static int translate(port *p, const struct ibv_wc *wc, record *out) {
     out->flags |= 1;
   }
   if (grh && wc->wc_flags & IBV_WC_GRH) out->flags |= 2;
+  if (grh) out->lid = wc->slid;
   return 1;
 }
 

@@ -6,7 +6,7 @@
  *   id       [ 7.0  |  8.0  |  9.0 ...]      Float64Array: the `id` of the work request, a safe integer
  *   status   [  0   |   0   |  10  ...]      Uint8Array: numbers of status.ts, 0 is success
  *   opcode   [  2   |   2   |   4  ...]      Uint8Array: positions in COMPLETION_OPCODES
- *   byteLen, imm, qpNum, srcQp, flags, causeId likewise
+ *   byteLen, imm, qpNum, srcQp, srcLid, flags, causeId likewise
  * ```
  */
 
@@ -31,13 +31,15 @@ export class WorkCompletions {
   readonly qpNum: Uint32Array;
   /** Queue pair of the sender, for receives through UD and shared queues. */
   readonly srcQp: Uint32Array;
+  /** LID of the sender's port, for receives through UD on InfiniBand: with it `createAh` reaches the sender. 0 elsewhere. */
+  readonly srcLid: Uint16Array;
   /** Bits WC_WITH_IMM and WC_GRH. */
   readonly flags: Uint8Array;
   /** 0, or the number under which the queue keeps the cause of this error: `cq.cause(wcs.causeId[i])`. */
   readonly causeId: Uint32Array;
 
   /**
-   * For providers: whether one of `status`, `flags`, `causeId`, `imm`, `srcQp` may hold something else than 0. Whoever writes there sets it; who
+   * For providers: whether one of `status`, `flags`, `causeId`, `imm`, `srcQp`, `srcLid` may hold something else than 0. Whoever writes there sets it; who
    * leaves these columns alone for ordinary completions calls `settle` first.
    */
   rare = false;
@@ -55,6 +57,7 @@ export class WorkCompletions {
     this.imm = new Uint32Array(capacity);
     this.qpNum = new Uint32Array(capacity);
     this.srcQp = new Uint32Array(capacity);
+    this.srcLid = new Uint16Array(capacity);
     this.flags = new Uint8Array(capacity);
     this.causeId = new Uint32Array(capacity);
   }
@@ -66,6 +69,7 @@ export class WorkCompletions {
     this.causeId.fill(0);
     this.imm.fill(0);
     this.srcQp.fill(0);
+    this.srcLid.fill(0);
     this.rare = false;
   }
 
@@ -80,6 +84,7 @@ export class WorkCompletions {
       imm: flags & WC_WITH_IMM ? this.imm[i] : undefined,
       qpNum: this.qpNum[i],
       srcQp: this.srcQp[i],
+      ...(this.srcLid[i] > 0 && { srcLid: this.srcLid[i] }),
       grh: (flags & WC_GRH) !== 0,
       cause: undefined,
     };
@@ -96,6 +101,8 @@ export interface Completion {
   readonly imm: number | undefined;
   readonly qpNum: number;
   readonly srcQp: number;
+  /** LID of the sender of a datagram on InfiniBand. */
+  readonly srcLid?: number;
   /** The receive buffer starts with 40 bytes of route header (UD). */
   readonly grh: boolean;
   /** Why it failed; undefined on success. */

@@ -67,6 +67,8 @@ async function main(): Promise<void> {
   device.pollEvent();
   drawer.close();
   report['gathered'] = [...wcs.id.subarray(0, cq.poll(wcs))];
+  const { srcQp, srcLid } = wcs.at(0);
+  report['sender'] = { srcQp, srcLid };
   report['reposted'] = await faultOf(() => small.postRecv(three));
 
   const ud = pd.createQp({ type: 'UD', sendCq: cq, recvCq: cq });

@@ -288,7 +288,7 @@ int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event) {
   for (;;) {
     if (read(c->async_fd, words, sizeof words) != sizeof words) return -1;
     if (words[0] != MESSAGE) break;
-    finish((struct ibv_wc){.wr_id = shared_ids[shared_head++ % RING], .qp_num = words[1], .opcode = IBV_WC_RECV});
+    finish((struct ibv_wc){.wr_id = shared_ids[shared_head++ % RING], .qp_num = words[1], .opcode = IBV_WC_RECV, .src_qp = 9, .slid = 61});
   }
   event->event_type = (enum ibv_event_type)words[0];
   event->element.port_num = (int)words[1];

@@ -229,6 +229,10 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
       assert.equal(found['reposted'], 'none');
     });
 
+    it('tells who sent a datagram: queue pair and LID', () => {
+      assert.deepEqual(found['sender'], { srcQp: 9, srcLid: 61 });
+    });
+
     it('refuses a prepared request whose address handle is closed', () => {
       assert.match(String(found['closedHandle']), /VERBS_INVALID: the address handle is closed/);
     });

@@ -15,6 +15,7 @@ import { failureOf } from '../cause-log.js';
 import { ProvidedCompletionQueue } from '../provided-completion-queue.js';
 import { ERRNO, FILLED, FIRST, MOST, QUEUE } from './command-block.js';
 import type { IbverbsDevice } from './device.js';
+import { isInfiniBand } from './discovery.js';
 
 const MOST_RECORDS = 65536;
 /** Records reaped in one go by a poll. */
@@ -30,6 +31,7 @@ const NUMBER_WORD = 6;
 const SOURCE_WORD = 7;
 const FLAGS_WORD = 8;
 const VENDOR_WORD = 9;
+const LID_WORD = 11;
 
 export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
   readonly device: IbverbsDevice;
@@ -39,6 +41,8 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
   private readonly words: Uint32Array;
   private readonly ids: Float64Array;
   private readonly records: number;
+  /** On InfiniBand a datagram tells the LID of its sender. */
+  private readonly hasLids: boolean;
   private first = 0;
   private filled = 0;
   /** Why there will be no more completions: the queue overran, or what `failed` was told. */
@@ -65,6 +69,7 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
     this.object = made[0];
     this.words = new Uint32Array(made[1]);
     this.ids = new Float64Array(made[1]);
+    this.hasLids = isInfiniBand(device.choice.device, device.choice.port);
   }
 
   /** Takes completions from the device into the records: at most `most`, and as many as there is room for. */
@@ -104,6 +109,7 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
       wcs.imm[n] = words[at + IMMEDIATE_WORD];
       wcs.qpNum[n] = words[at + NUMBER_WORD];
       wcs.srcQp[n] = words[at + SOURCE_WORD];
+      wcs.srcLid[n] = this.hasLids ? words[at + LID_WORD] : 0;
       wcs.flags[n] = words[at + FLAGS_WORD];
       wcs.causeId[n] = 0;
       if (words[at + STATUS_WORD] !== STATUS.SUCCESS) this.failedRequest(wcs, n, words[at + VENDOR_WORD]);
@@ -121,6 +127,7 @@ export class IbverbsCompletionQueue extends ProvidedCompletionQueue {
     const qp = this.device.queuePair(wcs.qpNum[n]);
     if (qp === undefined || qp.type === 'UD') return;
     wcs.srcQp[n] = qp.destination;
+    wcs.srcLid[n] = 0;
     wcs.flags[n] &= ~WC_GRH;
   }
 
