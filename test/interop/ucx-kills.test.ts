@@ -1,14 +1,17 @@
 /** A peer that disappears in the middle of every kind of call leaves PeerLost behind and no crash: UCX ends processes for less. */
 
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
+import { fork, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { openContext, PeerLost } from '../../src/messaging/index.js';
+import { until } from '../launch/job.js';
 
 const VICTIM = fileURLToPath(new URL('./ucx/victim.js', import.meta.url));
+const PASSER_BY = fileURLToPath(new URL('./ucx/passer-by.js', import.meta.url));
+const DEVICES = ['ucx:TLS=sm,self', 'ucx:TLS=tcp;NET_DEVICES=lo'];
 const ROUNDS = 4;
 const skip = !existsSync('/usr/include/ucp/api/ucp.h') && 'needs apt-get install libucx-dev';
 
@@ -24,7 +27,7 @@ async function untilItFails(call: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-for (const device of ['ucx:TLS=sm,self', 'ucx:TLS=tcp;NET_DEVICES=lo']) {
+for (const device of DEVICES) {
   test(`on ${device} a killed peer is PeerLost to all that is under way`, { skip, timeout: 180_000 }, async (context) => {
     const seed = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1e6);
     context.diagnostic(`VERBENA_SEED=${seed}`);
@@ -60,6 +63,75 @@ for (const device of ['ucx:TLS=sm,self', 'ucx:TLS=tcp;NET_DEVICES=lo']) {
         victim.kill('SIGKILL');
       }
     }
+    await here.close();
+  });
+}
+
+for (const device of DEVICES) {
+  test(`on ${device} a peer that dies while it is connected to or closed ends the call by name`, {
+    skip,
+    timeout: 180_000,
+  }, async (context) => {
+    const seed = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1e6);
+    context.diagnostic(`VERBENA_SEED=${seed}`);
+    const here = await openContext({ device });
+    const worker = await here.createWorker({ timeoutMs: 20_000 });
+    for (let round = 0; round < ROUNDS; round++) {
+      const victim = fork(VICTIM, [device]);
+      try {
+        const [{ address }] = (await once(victim, 'message')) as [{ address: number[] }];
+        const endpoint = worker.connect(Uint8Array.from(address));
+        const isClosing = round % 2 === 1;
+        if (isClosing) await endpoint.ready();
+        const waited = [
+          isClosing ? endpoint.close() : endpoint.ready(),
+          endpoint.send(1, new Uint8Array(1 << 20)),
+          endpoint.flush(),
+        ];
+        const ends = Promise.allSettled(waited);
+        await new Promise((resolve) => setTimeout(resolve, (seed * (round + 1) * 7919) % 20));
+        victim.kill('SIGKILL');
+        for (const end of await ends) {
+          if (end.status === 'rejected') assert.match(String(end.reason.code), /^MSG_(PEER_LOST|CLOSED)$/, String(end.reason));
+        }
+        if (victim.signalCode === null) await once(victim, 'exit');
+        // Nobody is there any more.
+        const again = worker.connect(Uint8Array.from(address));
+        await assert.rejects(again.send(1, new Uint8Array(1)), PeerLost);
+        await again.close();
+      } finally {
+        victim.kill('SIGKILL');
+      }
+    }
+    await here.close();
+  });
+}
+
+for (const device of DEVICES) {
+  test(`on ${device} who connects and dies in the middle disturbs nobody`, { skip, timeout: 120_000 }, async (context) => {
+    const seed = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1e6);
+    context.diagnostic(`VERBENA_SEED=${seed}`);
+    const here = await openContext({ device });
+    const worker = await here.createWorker();
+    const heard: unknown[] = [];
+    worker.onError = (error) => heard.push(error);
+    const address = Buffer.from(worker.address).toString('base64');
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    for (let round = 0; round < 3 * ROUNDS; round++) {
+      const words = [PASSER_BY, device, address, String((seed * (round + 1) * 7919) % 30)];
+      const passerBy = spawn(process.execPath, words, { env, stdio: 'ignore' });
+      const left = once(passerBy, 'exit');
+      // In every other round this process stands still until the other is dead.
+      if (round % 2 === 0)
+        spawnSync('sh', ['-c', `while [ -e /proc/${passerBy.pid}/exe ]; do sleep 0.01; done`], { timeout: 30_000 });
+      assert.deepEqual(await left, [null, 'SIGKILL']);
+    }
+    assert.deepEqual(heard, []);
+    await until('all are gone', () => worker.endpoints.every(({ state }) => state !== 'ready'));
+    const other = await here.createWorker();
+    const into = new Uint8Array(1);
+    await Promise.all([other.connect(worker.address).send(1, Uint8Array.of(7)), worker.recv(1, into)]);
+    assert.equal(into[0], 7);
     await here.close();
   });
 }

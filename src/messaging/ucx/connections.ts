@@ -182,18 +182,20 @@ export class UcxConnections implements Connecting {
     if (result < 0) throw new MessagingError('MSG_PEER_LOST', this.#fabric.words(result));
   }
 
-  /** The way to a worker. Throws MSG_REFUSED. */
+  /** The way to a worker. Throws PeerLost. */
   #wayTo(address: Address): number {
     const key = Buffer.from(address.bytes).toString('base64');
     const known = this.#ways.get(key);
     if (known !== undefined) return known.number;
-    const isNear = isSameHost(address.process) && this.#fabric.sharesMemory;
+    const unreachable = (words: string) => new PeerLost(`worker ${address.workerId}`, 'connecting', words);
+    const isHere = isSameHost(address.process);
+    if (isHere && !isAlive(address.process)) throw unreachable('its process ended');
+    const isNear = isHere && this.#fabric.sharesMemory;
     const { addon } = this.#fabric;
     const number = addon.connect(this.#worker.rings.native.handle, address.bytes, isNear ? 0 : 1);
     if (number < 0) {
-      throw new MessagingError(
-        'MSG_REFUSED',
-        `no way to worker ${address.workerId}. ${this.#fabric.words(number)}: check UCX_TLS on both sides`,
+      throw unreachable(
+        `there is no way to it, ${this.#fabric.words(number)}: its process may be gone; check UCX_TLS on both sides`,
       );
     }
     this.#ways.set(key, { number, process: isNear ? address.process : '' });
@@ -280,8 +282,13 @@ export class UcxConnections implements Connecting {
   /** Somebody introduced himself. */
   heard(kind: number, text: Uint8Array, endpoint: UcxEndpoint | undefined): void {
     const said = JSON.parse(Buffer.from(text).toString()) as Introduction;
-    if (kind === HELLO) this.#welcome(said);
-    else if (kind === REFUSED) {
+    if (kind === HELLO) {
+      try {
+        this.#welcome(said);
+      } catch (error) {
+        if (!MessagingError.is(error) || error.code !== 'MSG_PEER_LOST') throw error; // else who asked is gone, and nobody here waits
+      }
+    } else if (kind === REFUSED) {
       const asked = this.#worker.endpoints[said.to as number];
       if (asked?.state === 'connecting') {
         this.#worker.endings.fail(asked, new MessagingError('MSG_REFUSED', `${asked.peer} refused: ${said.words}`));
