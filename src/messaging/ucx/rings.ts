@@ -57,7 +57,9 @@ export const ATOMIC_CSWAP = 2;
  */
 export const HEADER_WORDS = 5;
 export const HEADER_BYTES: number = HEADER_WORDS * 4;
-/** Offset of the header in a message event, in words. */
+/** Words of a message event: bytes of its header, or 0: it is the beginning of the data; length of inline data; where the header begins. */
+export const EVENT_HEADER_BYTES = 3;
+export const EVENT_LENGTH = 6;
 export const EVENT_HEADER = 8;
 const COMMAND_HEADER = 10;
 const PUT_DATA_BYTE = 48;
@@ -150,6 +152,23 @@ export class Rings {
     c[4] = HEADER_BYTES + extra;
     c[5] = length;
     return this.#execute(SEND, this.inlineAt(extra) + length);
+  }
+
+  /** Sends a few words behind the words of a header. */
+  sendWords(endpoint: number, kind: number, peer: number, lo: number, hi: number, sequence: number, words: Int32Array): number {
+    const c = this.commandWords;
+    const count = words.length;
+    c[2] = endpoint;
+    c[3] = SEND_EAGER;
+    c[4] = HEADER_BYTES;
+    c[5] = count << 2;
+    c[COMMAND_HEADER] = kind;
+    c[COMMAND_HEADER + 1] = peer;
+    c[COMMAND_HEADER + 2] = lo;
+    c[COMMAND_HEADER + 3] = hi;
+    c[COMMAND_HEADER + 4] = sequence;
+    for (let w = 0; w < count; w++) c[COMMAND_HEADER + HEADER_WORDS + w] = words[w];
+    return this.#execute(SEND, (COMMAND_HEADER + HEADER_WORDS + count) << 2);
   }
 
   /** Sends bytes at an address; `header` is filled. `flags`: 0, UCX chooses, or SEND_RENDEZVOUS. */

@@ -12,8 +12,18 @@ import { KIND_SEND } from '../requests.js';
 import { TagMatching } from '../tag/tag-matching.js';
 import type { Arrival } from './arrival.js';
 import type { UcxEndpoint } from './endpoint.js';
-import { DATA_INLINE, DATA_OFFER, DATA_RENDEZVOUS, HEADER_WORDS, SEND_RENDEZVOUS } from './rings.js';
-import { COUNTED, TAG, W_HI, W_KIND, W_LO } from './wire.js';
+import {
+  DATA_INLINE,
+  DATA_OFFER,
+  DATA_RENDEZVOUS,
+  EVENT_HEADER,
+  EVENT_HEADER_BYTES,
+  EVENT_LENGTH,
+  HEADER_BYTES,
+  HEADER_WORDS,
+  SEND_RENDEZVOUS,
+} from './rings.js';
+import { COUNTED, TAG, W_ENDPOINT, W_HI, W_KIND, W_LO, W_SEQUENCE } from './wire.js';
 import type { UcxWorker } from './worker.js';
 
 /** Up to here whole words are copied one by one. */
@@ -52,8 +62,22 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
   }
 
   send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number): number {
-    if (endpoint.state === 'ready' && !endpoint.closedByPeer) return this.#send(endpoint, payload, context, lo, hi, -1);
+    if (endpoint.state === 'ready' && !endpoint.closedByPeer) {
+      const { words, length } = payload;
+      const isSmall = length <= WORD_COPY_BYTES && words.length << 2 === length;
+      if (isSmall && endpoint.count(length)) return this.#sendWords(endpoint, payload, TAG | COUNTED | (context << 16), lo, hi);
+      return this.#send(endpoint, payload, context, lo, hi, -1);
+    }
     return this.#worker.postWhenReady(endpoint, KIND_SEND, payload, (row) => this.#send(endpoint, payload, context, lo, hi, row));
+  }
+
+  /** The shortest way of a few words. */
+  #sendWords(endpoint: UcxEndpoint, payload: Payload, kind: number, lo: number, hi: number): number {
+    const { sent } = endpoint;
+    endpoint.sent = (sent + 1) | 0;
+    const worker = this.#worker;
+    const result = worker.rings.sendWords(endpoint.way, kind, endpoint.peerId, lo, hi, sent, payload.words);
+    return result === 0 ? -1 : worker.posted(result, endpoint, KIND_SEND, payload, undefined, -1);
   }
 
   #send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number, row: number): number {
@@ -68,18 +92,34 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
     return this.#worker.post(endpoint, KIND_SEND, 0, payload, row, isCounted ? 0 : SEND_RENDEZVOUS);
   }
 
-  /** A few whole words, behind their header, go straight to a receive that waits for them. False when none does, or something is special. */
-  takeSmall(source: number, words: Int32Array, header: number, length: number): boolean {
-    if (length > WORD_COPY_BYTES || (length & 3) !== 0) return false;
+  /**
+   * The shortest way of a tagged message, the event at a word: a few whole words that came in their turn, and go straight to a receive that waits for them. False:
+   * it goes the other way.
+   */
+  takeSmall(words: Int32Array, word: number): boolean {
+    const header = word + EVENT_HEADER;
+    const endpoint = this.#worker.endpoints[words[header + W_ENDPOINT]];
+    const length = words[word + EVENT_LENGTH] - HEADER_BYTES;
+    if (words[word + EVENT_HEADER_BYTES] !== 0 || length > WORD_COPY_BYTES || (length & 3) !== 0) return false;
+    if (endpoint === undefined || endpoint.state !== 'ready' || endpoint.early !== undefined) return false;
+    if (words[header + W_SEQUENCE] !== endpoint.heard) return false;
+    const { requests, receives } = this;
+    const kind = words[header + W_KIND];
     const lo = words[header + W_LO];
     const hi = words[header + W_HI];
-    const row = this.receives.find(words[header + W_KIND] >>> 16, lo, hi, source);
+    const row = receives.find(kind >>> 16, lo, hi, endpoint.source);
     if (row < 0) return false;
-    const { requests } = this;
-    const to = (requests.payload[this.receives.value(row)] as Payload).words;
-    if (to.length << 2 < length) return false;
-    const index = this.matched(row, lo, hi, source);
-    for (let w = 0, from = header + HEADER_WORDS; w < length >> 2; w++) to[w] = words[from + w];
+    const index = receives.value(row);
+    const to = (requests.payload[index] as Payload).words;
+    const count = length >> 2;
+    if (to.length < count) return false;
+    receives.remove(row);
+    endpoint.heard = (endpoint.heard + 1) | 0;
+    if (kind & COUNTED) endpoint.took(length);
+    for (let w = 0, from = header + HEADER_WORDS; w < count; w++) to[w] = words[from + w];
+    requests.tagLo[index] = lo;
+    requests.tagHi[index] = hi;
+    requests.source[index] = endpoint.source;
     requests.length[index] = length;
     requests.complete(index);
     return true;

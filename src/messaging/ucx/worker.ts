@@ -20,13 +20,12 @@ import { UcxMessages } from './messages.js';
 import { type AfterOperation, Operations } from './operations.js';
 import { UcxPoller } from './poller.js';
 import { UcxExposedMemory } from './remote-memory.js';
-import { DATA_OFFER, EVENT_HEADER, HEADER_BYTES, type Rings } from './rings.js';
+import { DATA_OFFER, EVENT_HEADER, type Rings } from './rings.js';
 import { UcxShares } from './shares.js';
 import { UcxTags } from './tags.js';
 import {
   CLOSE,
   CLOSED,
-  COUNTED,
   CREDIT,
   FETCHED,
   HELLO,
@@ -122,6 +121,19 @@ export class UcxWorker extends Worker {
       if (row >= 0) requests.complete(row);
       return -1;
     }
+    return this.posted(result, endpoint, kind, payload, memory, row);
+  }
+
+  /** A send goes on, or failed: the row of its request. */
+  posted(
+    result: number,
+    endpoint: UcxEndpoint,
+    kind: number,
+    payload: Payload,
+    memory: Uint8Array | undefined,
+    row: number,
+  ): number {
+    const { requests } = this;
     const index = row >= 0 ? row : this.begin(endpoint, kind, payload);
     if (result > 0) this.track(result, memory, requests.handle(index), undefined);
     else this.finish(requests.handle(index), result);
@@ -206,7 +218,7 @@ export class UcxWorker extends Worker {
   message(words: Int32Array, doubles: Float64Array, bytes: Uint8Array, word: number): void {
     const header = word + EVENT_HEADER;
     const kind = words[header + W_KIND] & 0xff;
-    if (kind === TAG && this.#takeSmall(words, word, header)) return;
+    if (kind === TAG && this.tags.takeSmall(words, word)) return;
     const arrival = this.#arrival;
     arrival.read(words, doubles, bytes, word);
     if (kind === HELLO || kind === REFUSED) {
@@ -230,19 +242,6 @@ export class UcxWorker extends Worker {
     if (next === undefined) return;
     endpoint.early?.delete(endpoint.heard);
     this.message(new Int32Array(next), new Float64Array(next), new Uint8Array(next), 0);
-  }
-
-  /** The shortest way of a small tagged message, in its turn, to a receive that waits for it. False: it goes the other way. */
-  #takeSmall(words: Int32Array, word: number, header: number): boolean {
-    const endpoint = this.endpoints[words[header + W_ENDPOINT]];
-    const sequence = words[header + W_SEQUENCE];
-    if (words[word + 3] !== 0 || endpoint === undefined || endpoint.state !== 'ready') return false;
-    if (sequence !== endpoint.heard || endpoint.early !== undefined) return false;
-    const length = words[word + 6] - HEADER_BYTES;
-    if (!this.tags.takeSmall(endpoint.source, words, header, length)) return false;
-    endpoint.heard = (sequence + 1) | 0;
-    if (words[header + W_KIND] & COUNTED) endpoint.took(length);
-    return true;
   }
 
   #dispatch(endpoint: UcxEndpoint, kind: number): void {
