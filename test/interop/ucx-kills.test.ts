@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { openContext, PeerLost } from '../../src/messaging/index.js';
+import { loadUcx } from '../../src/messaging/ucx/addon.js';
 import { until } from '../launch/job.js';
 
 const VICTIM = fileURLToPath(new URL('./ucx/victim.js', import.meta.url));
@@ -14,6 +15,7 @@ const PASSER_BY = fileURLToPath(new URL('./ucx/passer-by.js', import.meta.url));
 const DEVICES = ['ucx:TLS=sm,self', 'ucx:TLS=tcp;NET_DEVICES=lo'];
 const ROUNDS = 4;
 const skip = !existsSync('/usr/include/ucp/api/ucp.h') && 'needs apt-get install libucx-dev';
+const isOld = !skip && /^1\.\d\.|^1\.1[0-3]\./.test(loadUcx().version());
 
 /** Calls again and again; resolves with what ended it. */
 async function untilItFails(call: () => Promise<unknown>): Promise<unknown> {
@@ -108,7 +110,10 @@ for (const device of DEVICES) {
 }
 
 for (const device of DEVICES) {
-  test(`on ${device} who connects and dies in the middle disturbs nobody`, { skip, timeout: 120_000 }, async (context) => {
+  test(`on ${device} who connects and dies in the middle disturbs nobody`, {
+    skip: skip || (isOld && device.includes('tcp') && 'UCX before 1.14 ends the process by an assertion (openucx/ucx #8175)'),
+    timeout: 120_000,
+  }, async (context) => {
     const seed = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1e6);
     context.diagnostic(`VERBENA_SEED=${seed}`);
     const here = await openContext({ device });
@@ -130,7 +135,7 @@ for (const device of DEVICES) {
     await until('all are gone', () => worker.endpoints.every(({ state }) => state !== 'ready'));
     const other = await here.createWorker();
     const into = new Uint8Array(1);
-    await Promise.all([other.connect(worker.address).send(1, Uint8Array.of(7)), worker.recv(1, into)]);
+    await Promise.all([other.connect(worker.address).send(2, Uint8Array.of(7)), worker.recv(2, into)]);
     assert.equal(into[0], 7);
     await here.close();
   });
