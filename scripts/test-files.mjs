@@ -19,12 +19,15 @@ export function testFiles(folders, pattern = '') {
 }
 
 /**
- * Runs the files in one `node --test`, `concurrency` files at a time; `timeoutMs` bounds each test and each file. Returns whether all
- * passed. Node's own summary is the last thing printed.
+ * Runs the files in one `node --test`, `concurrency` files at a time; `timeoutMs` bounds each test and each file, `nodeOptions` go to the process of
+ * each file. Returns whether all passed. Node's own summary is the last thing printed.
  */
-export function runTests(title, files, { concurrency, timeoutMs }) {
+export function runTests(title, files, { concurrency, timeoutMs, nodeOptions = [] }) {
   console.log(`\n== ${title} (${files.length} files)`);
   const options = ['--enable-source-maps', '--test', `--test-concurrency=${concurrency}`, `--test-timeout=${timeoutMs}`];
-  const { status } = spawnSync(process.execPath, [...options, ...files], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
+  const { status } = spawnSync(process.execPath, [...nodeOptions, ...options, ...files], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
   return status === 0;
 }

@@ -8,7 +8,9 @@
  */
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 
-const POLL_MS = 20;
+/** How long who waits for another's build sleeps: longer each time, since every look costs the builder time where many wait. */
+const FIRST_POLL_MS = 20;
+const LAST_POLL_MS = 200;
 
 /** Start time of a process in clock ticks since boot, or '' when there is no such process. */
 function startTime(pid: number): string {
@@ -59,7 +61,7 @@ function dropDeadLock(lockFile: string, aside: string): boolean {
 
 /**
  * Runs `body` while holding `lockFile`, and returns its result. While another living process holds the lock, `done` is
- * asked every 20 ms; as soon as it returns a value, that value is returned and `body` never runs.
+ * asked after 20 ms and then less and less often, at last every 200 ms; as soon as it returns a value, that value is returned and `body` never runs.
  *
  * Blocks the calling thread. After `waitMs` (default 120,000 ms) it stops waiting and runs `body` without the lock, since a
  * holder in another pid namespace cannot be told alive from dead, and a second run of `body` must be harmless anyway.
@@ -70,6 +72,7 @@ export function withBuildLock<T>(lockFile: string, done: () => T | undefined, bo
   const unique = `${lockFile}.${process.pid}.${process.hrtime.bigint()}`;
   const deadline = performance.now() + waitMs;
   const sleeper = new Int32Array(new SharedArrayBuffer(4));
+  let pollMs = FIRST_POLL_MS;
   for (;;) {
     const locked = tryLock(lockFile, self, `${unique}.ticket`);
     try {
@@ -79,6 +82,8 @@ export function withBuildLock<T>(lockFile: string, done: () => T | undefined, bo
     } finally {
       if (locked) rmSync(lockFile, { force: true });
     }
-    if (!dropDeadLock(lockFile, `${unique}.dead`)) Atomics.wait(sleeper, 0, 0, POLL_MS);
+    if (dropDeadLock(lockFile, `${unique}.dead`)) continue;
+    Atomics.wait(sleeper, 0, 0, pollMs);
+    pollMs = Math.min(2 * pollMs, LAST_POLL_MS);
   }
 }

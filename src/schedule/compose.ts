@@ -34,6 +34,12 @@ export interface Staged {
   program(rank: number): Iterable<Instruction>;
 }
 
+/** The instruction elsewhere in the whole. Every field is written out: a spread takes several times as long, and plans have millions of instructions. */
+function placed(i: Instruction, lane: number, step: number, peer: number, channel: number, count: number): Instruction {
+  const { op, buffer, first, otherBuffer, otherFirst, finish } = i;
+  return { op, lane, step, peer, channel, buffer, first, count, otherBuffer, otherFirst, finish };
+}
+
 /** Chains stages. @param segments how many times the chain runs, overlapped. Default 1. */
 export function staged(stages: readonly Stage[], segments = 1): Staged {
   const lanes = stages.flatMap((stage) => stage.lanes);
@@ -51,18 +57,19 @@ export function staged(stages: readonly Stage[], segments = 1): Staged {
       for (let s = 0; s < stages.length; s++) {
         const atStart = operations.slice();
         const started = new Set<number>();
+        const firstStep = stepBase(s, segment);
         for (const i of stages[s].instructions(rank, segment)) {
           const lane = laneBase[s] + i.lane;
-          const step = stepBase(s, segment) + i.step;
+          const step = firstStep + i.step;
           if (!started.has(lane)) {
             started.add(lane);
             for (const wait of before) yield after({ lane, step, ...wait });
           }
           if (i.op === 'after') {
             const on = laneBase[s] + i.peer;
-            yield { ...i, lane, step, peer: on, count: i.count + atStart[on] };
+            yield placed(i, lane, step, on, i.channel, i.count + atStart[on]);
           } else {
-            yield { ...i, lane, step, channel: i.channel + s * CHANNELS_PER_STAGE };
+            yield placed(i, lane, step, i.peer, i.channel + s * CHANNELS_PER_STAGE, i.count);
             operations[lane]++;
           }
         }
@@ -98,8 +105,11 @@ export function* embed(group: Schedule, local: number, embedding: Embedding): Ge
     }
     if (i.first + i.count > group.chunks) throw new RangeError(`${group.algorithm} uses cyclic ranges and cannot be embedded`);
     yield {
-      ...i,
+      op: i.op,
+      lane: i.lane,
+      step: i.step,
       peer: members[i.peer],
+      channel: i.channel,
       buffer: buffer(i.buffer),
       first: base + i.first * width,
       count: i.count * width,
@@ -123,8 +133,8 @@ export function sideBySide(stages: readonly Stage[]): Staged {
     let base = 0;
     for (let s = 0; s < stages.length; s++) {
       for (const i of stages[s].instructions(rank, 0)) {
-        if (i.op === 'after') yield { ...i, lane: base + i.lane, peer: base + i.peer };
-        else yield { ...i, lane: base + i.lane, channel: i.channel + s * CHANNELS_PER_STAGE };
+        if (i.op === 'after') yield placed(i, base + i.lane, i.step, base + i.peer, i.channel, i.count);
+        else yield placed(i, base + i.lane, i.step, i.peer, i.channel + s * CHANNELS_PER_STAGE, i.count);
       }
       base += stages[s].lanes.length;
     }

@@ -43,7 +43,8 @@ interface Finish {
 export function instruction(
   op: Operation,
   peer: number,
-  f: Place & Partial<Chunks> & Other & Stream & Finish & { readonly count?: number },
+  f: Place & Partial<Chunks> & Other & Stream & Finish,
+  count = f.count ?? 1,
 ): Instruction {
   const first = f.first ?? 0;
   return {
@@ -54,7 +55,7 @@ export function instruction(
     channel: f.channel ?? 0,
     buffer: f.buffer ?? 0,
     first,
-    count: f.count ?? 1,
+    count,
     otherBuffer: f.otherBuffer ?? 0,
     otherFirst: f.otherFirst ?? (hasOther(op) ? first : 0),
     finish: f.finish ?? false,
@@ -108,12 +109,12 @@ export function write(f: Place & Chunks & Other & { readonly to: number }): Inst
 
 /** Tells another rank to go on. */
 export function signal(f: Place & Stream & { readonly to: number }): Instruction {
-  return instruction('signal', f.to, { ...f, count: 0 });
+  return instruction('signal', f.to, f, 0);
 }
 
 /** Waits for a signal of another rank. */
 export function wait(f: Place & Stream & { readonly from: number }): Instruction {
-  return instruction('wait', f.from, { ...f, count: 0 });
+  return instruction('wait', f.from, f, 0);
 }
 
 /** Holds `lane` until lane `on` of the same rank has completed `count` operations. */
