@@ -42,7 +42,11 @@ const LEFT_OUT = /\/(build|build-lock|train-loop)\.test\.js$/;
 const CONFORMANCE = 'conformance-shm';
 /** Addons for libraries that not every machine has: where each is described, and what is run with it. */
 const OPTIONAL = [
-  { module: 'messaging/ucx/addon.js', name: 'UCX', tests: ['test/interop/messaging-ucx.test.js', 'test/interop/ucx-kills.test.js'] },
+  {
+    module: 'messaging/ucx/addon.js',
+    name: 'UCX',
+    tests: ['test/interop/messaging-ucx.test.js', 'test/interop/ucx-kills.test.js'],
+  },
   { module: 'verbs/providers/ibverbs/addon.js', name: 'IBVERBS', tests: ['test/ibverbs/stub.test.js'] },
 ];
 
