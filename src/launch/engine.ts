@@ -34,10 +34,11 @@ export function selectEngine(members: readonly Pick<Member, 'rank' | 'engine'>[]
     );
   }
   if (asked !== 'auto') {
+    const shown = asked === 'ucx' ? '; endpoint.explain() shows the transports that it takes to a rank' : '';
     return (['verbs', 'ucx'] as const).map((engine) => ({
       engine,
       chosen: engine === asked,
-      why: engine === asked ? 'asked for' : `${asked} was asked for`,
+      why: engine === asked ? `asked for${shown}` : `${asked} was asked for`,
     }));
   }
   return [

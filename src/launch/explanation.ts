@@ -1,6 +1,6 @@
 /** The choices of a world: engine, provider for each kind of pair, network addresses; as data, and in words. */
 
-import { type EngineVerdict, selectEngine } from './engine.js';
+import { type EngineVerdict, engineOf, selectEngine } from './engine.js';
 import { type AddressCandidate, explainAddresses } from './interfaces.js';
 import type { Member } from './member.js';
 import { type Availability, explainSelection, type Pair, type Selection, selectProvider } from './selector.js';
@@ -8,7 +8,7 @@ import { type Availability, explainSelection, type Pair, type Selection, selectP
 /** Which engine and which provider the ranks of a world take, and why. */
 export interface WorldChoices {
   readonly engines: readonly EngineVerdict[];
-  /** From one rank to one of each host, since ranks of a host are alike. */
+  /** Of the engine 'verbs': from one rank to one of each host, since ranks of a host are alike. UCX chooses by itself. */
   readonly pairs: readonly (Pair & Selection)[];
   /** Of this host, best first. */
   readonly addresses: readonly AddressCandidate[];
@@ -23,7 +23,8 @@ export function choicesOf(
 ): WorldChoices {
   const from = members[rank];
   const others = members.filter((member) => member !== from);
-  const oneOfEach = others.filter((to) => others.find(({ host }) => host.id === to.host.id) === to);
+  const isVerbs = engineOf(members) === 'verbs';
+  const oneOfEach = others.filter((to) => isVerbs && others.find(({ host }) => host.id === to.host.id) === to);
   return {
     engines: selectEngine(members),
     pairs: oneOfEach.map((to) => ({ from, to, ...selectProvider({ from, to }, available) })),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { askedEngine, type EngineVerdict, selectEngine } from './engine.js';
+import { choicesOf, explainChoices } from './explanation.js';
 import type { Member } from './member.js';
 import { deviceFor, explainSelection, selectProvider, selectProviders } from './selector.js';
 
@@ -152,6 +153,13 @@ describe('the engine of a world', () => {
     assert.deepEqual(chosen(selectEngine(told('ucx', 'ucx'))), ['ucx']);
     assert.deepEqual(chosen(selectEngine(told('verbs'))), ['verbs']);
     for (const { why } of selectEngine(told('auto'))) assert.ok(why.length > 10);
+  });
+
+  it('is explained with the pairs that its providers join, which UCX does not have', () => {
+    const world = (engine: Member['engine']) => [0, 1].map((rank) => ({ ...member(rank, 'a'), engine }));
+    const words = (engine: Member['engine']) => explainChoices(choicesOf(0, world(engine), EVERYTHING, undefined));
+    assert.match(words('auto'), /^engine: verbs\n.*\n.*\nrank 0 .* to rank 1 .*: shm\n/);
+    assert.match(words('ucx'), /^engine: ucx\n.*\n {2}\* ucx: asked for; endpoint\.explain.*\naddresses/);
   });
 
   it('is one for all ranks', () => {
