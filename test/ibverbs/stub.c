@@ -24,7 +24,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define RING 1024
+#define RING 256
 #define BAD_KEY 0xdead
 #define MESSAGE 1000 /* no event of libibverbs: a message into a shared receive queue for the queue pair */
 #undef ibv_query_port
