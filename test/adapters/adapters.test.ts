@@ -14,24 +14,28 @@ function weightsOf(results: readonly RankResult[]): number[][] {
 describe('adapters', () => {
   for (const name of ['jax', 'tfjs']) {
     it(`${name}: two ranks are one with twice the batch`, async (test) => {
-      const run = (size: number, options: DistributedOptions = {}) =>
-        runRanks(`../../adapters/scenarios/${name}`, size, {
-          watchdogMs: 180_000,
-          env: () => ({ ADAPTER: JSON.stringify(options) }),
-        });
-      const alone = weightsOf(await run(1));
-      const together = weightsOf(await run(2));
-      assert.ok(alone.length > 0 && alone.length === together.length);
-      const apart = (turn: number, others: number[]) =>
-        alone[turn].reduce((most, value, i) => Math.max(most, Math.abs(value - others[i])), 0);
-      for (const [turn, weights] of together.entries()) {
-        test.diagnostic(`${weights.length} weights, ${apart(turn, weights)} off`);
-        assert.ok(apart(turn, weights) < 2e-4, `${apart(turn, weights)} off`);
+      const run = async (size: number, turns: DistributedOptions[]) =>
+        weightsOf(
+          await runRanks(`../../adapters/scenarios/${name}`, size, {
+            watchdogMs: 180_000,
+            env: () => ({ ADAPTER: JSON.stringify(turns) }),
+          }),
+        );
+      // By hand, and with a library that has models as a model too.
+      const [alone, ...aloneModel] = await run(1, [{}]);
+      const [together, inPieces, compressed, ...model] = await run(2, [{}, { accumulate: 2 }, { compression: { kind: 'fp16' } }]);
+      assert.equal(model.length, aloneModel.length);
+      assert.equal(model.length, name === 'tfjs' ? 1 : 0);
+      const apart = (some: number[], others: number[]) => {
+        assert.ok(some.length > 0 && some.length === others.length);
+        return some.reduce((most, value, i) => Math.max(most, Math.abs(value - others[i])), 0);
+      };
+      for (const [own, others] of [[alone, together], ...aloneModel.map((one, i) => [one, model[i]])]) {
+        test.diagnostic(`${others.length} weights, ${apart(own, others)} off`);
+        assert.ok(apart(own, others) < 2e-4, `${apart(own, others)} off`);
       }
-      const [inPieces] = weightsOf(await run(2, { accumulate: 2 }));
-      assert.ok(apart(0, inPieces) < 2e-4, `two updates for each exchange: ${apart(0, inPieces)} off`);
-      const [compressed] = weightsOf(await run(2, { compression: { kind: 'fp16' } }));
-      const off = apart(0, compressed);
+      assert.ok(apart(alone, inPieces) < 2e-4, `two updates for each exchange: ${apart(alone, inPieces)} off`);
+      const off = apart(alone, compressed);
       assert.ok(off > 0 && off < 1e-2, `compressed: ${off} off`);
     });
   }

@@ -3,7 +3,7 @@ import { grad, type numpy as Numpy, numpy as np, tree } from '@jax-js/jax';
 import { type ArrayTree, distributed, type GradientTransformation } from '../../../src/adapters/jax/index.js';
 import { Communicator } from '../../../src/collectives/index.js';
 import { asRank, say } from '../../collectives/rank.js';
-import { HIDDEN, OPTIONS, pieces, RATE, STEPS, weights } from './regression.js';
+import { HIDDEN, pieces, RATE, STEPS, TURNS, weights } from './regression.js';
 
 type Params = { w1: Numpy.Array; b1: Numpy.Array; w2: Numpy.Array };
 
@@ -23,7 +23,6 @@ function loss(params: Params, x: Numpy.Array, y: Numpy.Array): Numpy.Array {
 
 asRank(async ({ rank, size, exchange }) => {
   const communicator = await Communicator.create({ rank, size, exchange });
-  const optimizer = await distributed(momentum, communicator, OPTIONS);
   const start = weights();
   // Ranks begin apart: `broadcast` makes them equal.
   const own = (values: Float32Array, shape: number[]) =>
@@ -31,25 +30,31 @@ asRank(async ({ rank, size, exchange }) => {
       values.map((value) => value + rank),
       { shape },
     );
-  let params: Params = optimizer.broadcast({
-    w1: own(start.w1, [1, HIDDEN]),
-    b1: own(start.b1, [HIDDEN]),
-    w2: own(start.w2, [HIDDEN, 1]),
-  });
-  let state = optimizer.init(tree.ref(params));
   const column = (values: Float32Array) => np.array(values, { shape: [values.length, 1] });
-  const batches = pieces(rank, size).map(({ inputs, targets }) => ({ x: column(inputs), y: column(targets) }));
   const gradient = grad(loss);
-  for (let step = 0; step < STEPS; step++) {
-    for (const { x, y } of batches) {
-      const grads = gradient(tree.ref(params), x.ref, y.ref) as ArrayTree;
-      const [updates, next] = optimizer.update(grads, state, tree.ref(params));
-      state = next;
-      params = tree.map((p: Numpy.Array, u: Numpy.Array) => p.add(u), params, updates as Params);
+  for (const options of TURNS) {
+    const optimizer = await distributed(momentum, communicator, options);
+    let params: Params = optimizer.broadcast({
+      w1: own(start.w1, [1, HIDDEN]),
+      b1: own(start.b1, [HIDDEN]),
+      w2: own(start.w2, [HIDDEN, 1]),
+    });
+    let state = optimizer.init(tree.ref(params));
+    const batches = pieces(rank, size, options.accumulate).map(({ inputs, targets }) => ({
+      x: column(inputs),
+      y: column(targets),
+    }));
+    for (let step = 0; step < STEPS; step++) {
+      for (const { x, y } of batches) {
+        const grads = gradient(tree.ref(params), x.ref, y.ref) as ArrayTree;
+        const [updates, next] = optimizer.update(grads, state, tree.ref(params));
+        state = next;
+        params = tree.map((p: Numpy.Array, u: Numpy.Array) => p.add(u), params, updates as Params);
+      }
     }
+    const { w1, b1, w2 } = params;
+    say({ weights: [w1, b1, w2].map((one) => [...(one.dataSync() as Float32Array)]) });
+    optimizer.close();
   }
-  const { w1, b1, w2 } = params;
-  say({ weights: [w1, b1, w2].map((one) => [...(one.dataSync() as Float32Array)]) });
-  optimizer.close();
   communicator.close();
 });

@@ -11,13 +11,12 @@ export function points(rank: number, size: number): { inputs: Float32Array; targ
   return { inputs: Float32Array.from(own), targets: Float32Array.from(own, (x) => Math.sin(3 * x)) };
 }
 
-/** How the ranks are to exchange gradients. */
-export const OPTIONS = JSON.parse(process.env['ADAPTER'] ?? '{}') as DistributedOptions;
+/** How the ranks are to exchange gradients, one fit after the other: starting a rank with its library takes longer than a fit. */
+export const TURNS = JSON.parse(process.env['ADAPTER'] ?? '[{}]') as DistributedOptions[];
 
-/** The points of a rank in as many pieces as updates make an exchange. */
-export function pieces(rank: number, size: number): { inputs: Float32Array; targets: Float32Array }[] {
+/** The points of a rank in `count` pieces: as many as updates make an exchange. */
+export function pieces(rank: number, size: number, count = 1): { inputs: Float32Array; targets: Float32Array }[] {
   const { inputs, targets } = points(rank, size);
-  const count = OPTIONS.accumulate ?? 1;
   const cut = (all: Float32Array, i: number) => all.slice((i * all.length) / count, ((i + 1) * all.length) / count);
   return Array.from({ length: count }, (_, i) => ({ inputs: cut(inputs, i), targets: cut(targets, i) }));
 }

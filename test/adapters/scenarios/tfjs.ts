@@ -5,7 +5,7 @@ import * as layers from '@tensorflow/tfjs-layers';
 import { distributed } from '../../../src/adapters/tfjs/index.js';
 import { Communicator } from '../../../src/collectives/index.js';
 import { asRank, say } from '../../collectives/rank.js';
-import { HIDDEN, OPTIONS, pieces, points, RATE, STEPS, weights } from './regression.js';
+import { HIDDEN, pieces, points, RATE, STEPS, TURNS, weights } from './regression.js';
 
 asRank(async ({ rank, size, exchange }) => {
   const communicator = await Communicator.create({ rank, size, exchange });
@@ -19,23 +19,27 @@ asRank(async ({ rank, size, exchange }) => {
       shape,
     );
 
-  const optimizer = await distributed(tf.train.momentum(RATE / 10, 0.9), communicator, OPTIONS);
-  const [w1, b1, w2] = [own(start.w1, [1, HIDDEN]), own(start.b1, [HIDDEN]), own(start.w2, [HIDDEN, 1])].map((one) =>
-    tf.variable(one),
-  );
-  optimizer.broadcast([w1, b1, w2]);
-  const batches = pieces(rank, size).map((piece) => ({ x: column(piece.inputs), y: column(piece.targets) }));
-  const loss = ({ x, y }: (typeof batches)[number]) => {
-    const hidden = tf.tanh(tf.add(tf.matMul(x, w1 as unknown as tf.Tensor2D), b1));
-    const out = tf.matMul(hidden as tf.Tensor2D, w2 as unknown as tf.Tensor2D);
-    return tf.mean(tf.square(tf.sub(out, y))) as tf.Scalar;
-  };
-  for (let step = 0; step < STEPS; step++) {
-    for (const batch of batches) optimizer.minimize(() => loss(batch), false, [w1, b1, w2]);
+  for (const options of TURNS) {
+    const optimizer = await distributed(tf.train.momentum(RATE / 10, 0.9), communicator, options);
+    const [w1, b1, w2] = [own(start.w1, [1, HIDDEN]), own(start.b1, [HIDDEN]), own(start.w2, [HIDDEN, 1])].map((one) =>
+      tf.variable(one),
+    );
+    optimizer.broadcast([w1, b1, w2]);
+    const batches = pieces(rank, size, options.accumulate).map((piece) => ({
+      x: column(piece.inputs),
+      y: column(piece.targets),
+    }));
+    const loss = ({ x, y }: (typeof batches)[number]) => {
+      const hidden = tf.tanh(tf.add(tf.matMul(x, w1 as unknown as tf.Tensor2D), b1));
+      const out = tf.matMul(hidden as tf.Tensor2D, w2 as unknown as tf.Tensor2D);
+      return tf.mean(tf.square(tf.sub(out, y))) as tf.Scalar;
+    };
+    for (let step = 0; step < STEPS; step++) {
+      for (const batch of batches) optimizer.minimize(() => loss(batch), false, [w1, b1, w2]);
+    }
+    say({ weights: [w1, b1, w2].map((one) => [...one.dataSync()]) });
+    optimizer.dispose();
   }
-  say({ weights: [w1, b1, w2].map((one) => [...one.dataSync()]) });
-  optimizer.dispose();
-  if (Object.keys(OPTIONS).length > 0) return communicator.close();
 
   const second = await distributed(tf.train.momentum(RATE / 10, 0.9), communicator);
   const model = layers.sequential({
