@@ -194,7 +194,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
   double bytes = (double)length;
   record[3] = (int32_t)header_length;
   memcpy(record + 4, &bytes, sizeof bytes);
-  memcpy(record + 8, header, header_length);
+  if (header_length > 0) memcpy(record + 8, header, header_length);
   if (is_inline) {
     record[2] = DATA_INLINE;
     record[6] = (int32_t)length;
