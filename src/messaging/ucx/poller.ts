@@ -68,7 +68,7 @@ export class UcxPoller implements Progress {
         n++;
         switch (e32[word]) {
           case EVENT_MESSAGE:
-            worker.message(e32, e64, eventBytes, word);
+            if (!worker.tags.takeSmall(e32, word)) worker.message(e32, e64, eventBytes, word);
             break;
           case EVENT_DONE:
             worker.done(e32[word + 2], e32[word + 3], e32, word + 4);

@@ -98,13 +98,14 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
    */
   takeSmall(words: Int32Array, word: number): boolean {
     const header = word + EVENT_HEADER;
-    const endpoint = this.#worker.endpoints[words[header + W_ENDPOINT]];
+    const kind = words[header + W_KIND];
     const length = words[word + EVENT_LENGTH] - HEADER_BYTES;
-    if (words[word + EVENT_HEADER_BYTES] !== 0 || length > WORD_COPY_BYTES || (length & 3) !== 0) return false;
+    if ((kind & 0xff) !== TAG || words[word + EVENT_HEADER_BYTES] !== 0 || length > WORD_COPY_BYTES || (length & 3) !== 0)
+      return false;
+    const endpoint = this.#worker.endpoints[words[header + W_ENDPOINT]];
     if (endpoint === undefined || endpoint.state !== 'ready' || endpoint.early !== undefined) return false;
     if (words[header + W_SEQUENCE] !== endpoint.heard) return false;
     const { requests, receives } = this;
-    const kind = words[header + W_KIND];
     const lo = words[header + W_LO];
     const hi = words[header + W_HI];
     const row = receives.find(kind >>> 16, lo, hi, endpoint.source);

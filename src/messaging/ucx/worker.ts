@@ -218,7 +218,6 @@ export class UcxWorker extends Worker {
   message(words: Int32Array, doubles: Float64Array, bytes: Uint8Array, word: number): void {
     const header = word + EVENT_HEADER;
     const kind = words[header + W_KIND] & 0xff;
-    if (kind === TAG && this.tags.takeSmall(words, word)) return;
     const arrival = this.#arrival;
     arrival.read(words, doubles, bytes, word);
     if (kind === HELLO || kind === REFUSED) {
