@@ -373,7 +373,7 @@ export class Coordinator {
   #confirmLoss(rank: number, reason: string): void {
     const { confirmMs = 0 } = this.#options;
     if (confirmMs === 0) this.lost(rank, reason);
-    else setTimeout(() => this.lost(rank, reason), confirmMs).unref();
+    else setTimeout(() => setImmediate(() => this.lost(rank, reason)), confirmMs).unref(); // what has come meanwhile is heard first, however late this thread is
   }
 
   #broadcast(frame: Buffer): void {
