@@ -162,6 +162,24 @@ test('REQ, REP, RTU; then DREQ, DREP; and nothing is left after the time wait', 
   assert.deepEqual([a.agent.size, b.agent.size], [0, 0]);
 });
 
+test('who cannot wait for an answer says several times that a connection is over, and the other side is told once', () => {
+  const wire = new Wire();
+  const { a, b } = wire;
+  b.policy = (id) => b.agent.accept(id, REPLY, wire.now);
+  const id = a.agent.connect(0, REQUEST, 0);
+  wire.run(1_000_000);
+  const before = wire.sent;
+  a.agent.disconnect(id, wire.now);
+  a.agent.repeatDisconnects(wire.now);
+  a.agent.repeatDisconnects(wire.now);
+  wire.run(wire.now + 1_000_000);
+  assert.equal(wire.sent - before, 6); // three times DREQ and DREP
+  assert.deepEqual(b.told, ['request', 'established', 'disconnected']);
+  a.agent.repeatDisconnects(wire.now); // it was answered
+  wire.run();
+  assert.equal(wire.sent - before, 6);
+});
+
 test('a refusal brings its reason and private data', () => {
   const wire = new Wire();
   wire.b.policy = (id) => wire.b.agent.reject(id, wire.now, Uint8Array.of(9));

@@ -194,6 +194,11 @@ export class CmAgent implements TransportEndpoint {
     }
   }
 
+  /** Says once more what ends connections and was not answered yet: for who will not be here to repeat it. */
+  repeatDisconnects(now: number): void {
+    for (const c of this.connections.values()) if (c.state === 'DREQ_SENT') this.repeat(c, now);
+  }
+
   next(b: Uint8Array, at: number): number {
     const item = this.outbox.shift();
     if (item === undefined) return 0;

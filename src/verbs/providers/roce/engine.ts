@@ -31,6 +31,8 @@ import { Share } from './status-page.js';
 
 /** Longest sleep, so that a thread that is to end by force notices it, microseconds. */
 const LONGEST_SLEEP_US = 500_000;
+/** How often a device that closes says that a connection is over. */
+const FAREWELLS = 4;
 /**
  * How often the engine looks whether a program that has borrowed the data path still uses it, microseconds: one that stops has lost it after twice
  * that. A look takes a few microseconds from the core that it happens on.
@@ -286,9 +288,11 @@ export class Engine extends DataPath implements CmHost {
     }
   }
 
+  /** Nobody will be here to hear that a farewell was lost: so it is said several times. */
   private close(): void {
     this.isClosing = true;
-    if (this.isAgentReady) this.transmitAgent();
+    for (let more = 1; more < FAREWELLS; more++) this.agent.repeatDisconnects(this.nowNs);
+    this.transmitAgent();
     if (this.txCount > 0) this.flush();
   }
 
