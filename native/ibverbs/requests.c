@@ -57,7 +57,8 @@ static const enum ibv_wr_opcode OPCODES[] = {
 static int read_send(port *p, queue_pair *q, const int32_t *w, struct ibv_send_wr *wr, struct ibv_sge *sges, uint32_t sequence) {
   uint32_t bytes, op = (uint32_t)w[C_OPCODE];
   if (op > OP_ADD) return EINVAL;
-  memset(wr, 0, sizeof *wr);
+  /* Field by field: clearing all of it takes as long as the rest, and nobody reads more than the opcode asks for. */
+  wr->next = NULL;
   wr->wr_id = name_of(WR_SEND, q->generation, q->object, sequence);
   wr->opcode = OPCODES[op];
   wr->send_flags = (unsigned)w[C_FLAGS];
@@ -130,7 +131,9 @@ static int post_sends(port *p, const int32_t **at, const int32_t *end, uint32_t 
   double *totals = (double *)p->head;
   totals[HEAD_OPERATIONS] += posted;
   *taken += (uint32_t)posted;
-  for (; posted > 0; posted--, q->send.tail++) totals[HEAD_BYTES] += q->send.slots[q->send.tail & q->send.mask].bytes;
+  double bytes = 0;
+  for (; posted > 0; posted--, q->send.tail++) bytes += q->send.slots[q->send.tail & q->send.mask].bytes;
+  totals[HEAD_BYTES] += bytes;
   *at = w;
   return error;
 }
