@@ -44,6 +44,9 @@ export const EVENT_MESSAGE = 1;
 export const EVENT_DONE = 2;
 export const EVENT_FAILED = 3;
 
+/** Payloads up to here that are whole words are copied one by one. */
+export const WORD_COPY_BYTES = 64;
+
 /** ucp_send_am_flags. */
 const SEND_EAGER = 2;
 export const SEND_RENDEZVOUS = 4;

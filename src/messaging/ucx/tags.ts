@@ -22,12 +22,10 @@ import {
   HEADER_BYTES,
   HEADER_WORDS,
   SEND_RENDEZVOUS,
+  WORD_COPY_BYTES,
 } from './rings.js';
 import { COUNTED, TAG, W_ENDPOINT, W_HI, W_KIND, W_LO, W_SEQUENCE } from './wire.js';
 import type { UcxWorker } from './worker.js';
-
-/** Up to here whole words are copied one by one. */
-const WORD_COPY_BYTES = 64;
 
 /** The bytes of a message are still with its sender. */
 const isElsewhere = (dataKind: number): boolean => dataKind === DATA_RENDEZVOUS || dataKind === DATA_OFFER;

@@ -20,7 +20,7 @@ import { UcxMessages } from './messages.js';
 import { type AfterOperation, Operations } from './operations.js';
 import { UcxPoller } from './poller.js';
 import { UcxExposedMemory } from './remote-memory.js';
-import { DATA_OFFER, EVENT_HEADER, type Rings } from './rings.js';
+import { DATA_OFFER, EVENT_HEADER, type Rings, WORD_COPY_BYTES } from './rings.js';
 import { UcxShares } from './shares.js';
 import { UcxTags } from './tags.js';
 import {
@@ -49,8 +49,6 @@ import {
 
 /** Payloads up to here travel in the rings; longer ones UCX takes from their memory. */
 const INLINE_BYTES = 512;
-/** Up to here whole words are copied one by one. */
-const WORD_COPY_BYTES = 64;
 /** Bytes of messages that every peer may send unasked. */
 const WINDOW_BYTES = 262_144;
 /** Turns that are given to what was said last. */

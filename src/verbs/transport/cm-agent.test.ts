@@ -138,12 +138,19 @@ class Wire {
   }
 }
 
-test('REQ, REP, RTU; then DREQ, DREP; and nothing is left after the time wait', () => {
+/** A wire with a connection from a to b. */
+function connected(): { wire: Wire; id: number } {
   const wire = new Wire();
   const { a, b } = wire;
   b.policy = (id) => b.agent.accept(id, REPLY, wire.now);
   const id = a.agent.connect(0, REQUEST, 0);
   wire.run(1_000_000);
+  return { wire, id };
+}
+
+test('REQ, REP, RTU; then DREQ, DREP; and nothing is left after the time wait', () => {
+  const { wire, id } = connected();
+  const { a, b } = wire;
   assert.deepEqual([a.told, b.told], [['established'], ['request', 'established']]);
   assert.equal(b.requests[0].request.privateData[0], 42);
   assert.equal(b.requests[0].request.qpNum, 17);
@@ -163,11 +170,8 @@ test('REQ, REP, RTU; then DREQ, DREP; and nothing is left after the time wait', 
 });
 
 test('who cannot wait for an answer says several times that a connection is over, and the other side is told once', () => {
-  const wire = new Wire();
+  const { wire, id } = connected();
   const { a, b } = wire;
-  b.policy = (id) => b.agent.accept(id, REPLY, wire.now);
-  const id = a.agent.connect(0, REQUEST, 0);
-  wire.run(1_000_000);
   const before = wire.sent;
   a.agent.disconnect(id, wire.now);
   a.agent.repeatDisconnects(wire.now);
