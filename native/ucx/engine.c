@@ -14,6 +14,7 @@ typedef struct operation {
   struct engine *engine;
   struct operation *next;
   void *large;
+  char *request; /* UCX's request, where it is ours: see cleared_request */
   int number;
   int is_silent; /* nobody waits for its end */
   char small[640];
@@ -38,7 +39,7 @@ struct engine {
   ucp_worker_h worker;
   int32_t *head;
   char *commands, *events;
-  size_t event_bytes, header_limit;
+  size_t event_bytes, header_limit, request_bytes;
   waiting_event *first, *last;
   operation **operations;
   int operation_count, operation_capacity;
@@ -156,7 +157,7 @@ static void operation_over(operation *o, void *request, ucs_status_t status) {
     memcpy(record + 4, o->small + 8, 8);
   }
   operation_give(o, is_told ? &e->ended : &e->free_operations);
-  ucp_request_free(request);
+  if (!o->request || request != o->request + e->request_bytes) ucp_request_free(request);
 }
 
 static void sent(void *request, ucs_status_t status, void *data) { operation_over(data, request, status); }
@@ -172,6 +173,17 @@ static void parameters(ucp_request_param_t *p, operation *o) {
   p->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   p->cb.send = sent;
   p->user_data = o;
+}
+
+/*
+ * An atomic that a transport without them emulates does not set all of its request, and when its peer is lost UCX up to 1.15 gives back the registrations
+ * that it believes to find there: what an earlier request left. So atomics bring memory of their own, cleared.
+ */
+static void *cleared_request(operation *o) {
+  const size_t bytes = o->engine->request_bytes;
+  if (o->request) memset(o->request, 0, bytes);
+  else o->request = must(calloc(1, bytes));
+  return o->request + bytes;
 }
 
 /* The result of a command, from what UCX returned. */
@@ -286,7 +298,8 @@ static int64_t one_sided(engine *e, int32_t *c) {
   const uint64_t remote = (uint64_t)f64_at(c, 8);
   if (c[0] == CMD_ATOMIC) {
     memcpy(o->small, c + 4, 16);
-    p.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    p.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_REQUEST;
+    p.request = cleared_request(o);
     p.datatype = ucp_dt_make_contig(8);
     p.reply_buffer = o->small + 8;
     const int64_t result = outcome(o, ucp_atomic_op_nbx(endpoint, (ucp_atomic_op_t)c[3], o->small, 1, remote, rkey, &p));
@@ -406,8 +419,10 @@ ucs_status_t engine_open(ucp_context_h context, void *rings, size_t command_byte
   e->commands = (char *)rings + HEAD_WORDS * 4;
   e->events = e->commands + command_bytes;
   e->event_bytes = event_bytes;
+  ucp_context_attr_t sizes = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
+  ucs_status_t status = ucp_context_query(context, &sizes);
   ucp_worker_params_t wp = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE};
-  ucs_status_t status = ucp_worker_create(context, &wp, &e->worker);
+  if (status == UCS_OK) status = ucp_worker_create(context, &wp, &e->worker);
   if (status != UCS_OK) {
     free(e);
     return status;
@@ -427,6 +442,7 @@ ucs_status_t engine_open(ucp_context_h context, void *rings, size_t command_byte
     return status;
   }
   e->header_limit = attributes.max_am_header;
+  e->request_bytes = sizes.request_size;
   *out = e;
   return UCS_OK;
 }
@@ -459,6 +475,7 @@ void engine_close(engine *e) {
   }
   for (int i = 0; i < e->operation_count; i++) {
     free(e->operations[i]->large);
+    free(e->operations[i]->request);
     free(e->operations[i]);
   }
   free(e->operations);

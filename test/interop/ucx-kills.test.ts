@@ -70,6 +70,38 @@ for (const device of DEVICES) {
 }
 
 for (const device of DEVICES) {
+  test(`on ${device} atomics that wait for a peer end when it is killed`, { skip, timeout: 60_000 }, async () => {
+    const here = await openContext({ device });
+    const worker = await here.createWorker({ timeoutMs: 30_000 });
+    const victim = fork(VICTIM, [device]);
+    try {
+      const [{ address, key }] = (await once(victim, 'message')) as [{ address: number[]; key: number[] }];
+      const endpoint = worker.connect(Uint8Array.from(address));
+      await endpoint.ready();
+      const remote = endpoint.unpack(Uint8Array.from(key));
+      // Requests of other kinds leave their traces in the memory that UCX then gives the atomics.
+      const large = new Uint8Array(1 << 20);
+      const mixed = () => [endpoint.send(1, large), remote.put(0, large), remote.get(0, large), endpoint.flush()];
+      await Promise.all(Array.from({ length: 20 }, mixed).flat());
+      victim.kill('SIGSTOP');
+      const ends = Promise.allSettled(
+        Array.from({ length: 200 }, (_, i) => (i % 2 === 0 ? remote.fetchAdd(0, 1n) : remote.compareSwap(8, 0n, 1n))),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      victim.kill('SIGKILL');
+      // Where memory is shared, the atomics need nobody.
+      for (const end of await ends) {
+        if (end.status === 'rejected') assert.ok(end.reason instanceof PeerLost, String(end.reason));
+        else assert.ok(device.includes('sm'), 'who stands still answers nothing');
+      }
+    } finally {
+      victim.kill('SIGKILL');
+    }
+    await here.close();
+  });
+}
+
+for (const device of DEVICES) {
   test(`on ${device} a peer that dies while it is connected to or closed ends the call by name`, {
     skip,
     timeout: 180_000,
