@@ -12,6 +12,7 @@ import { until } from '../launch/job.js';
 
 const VICTIM = fileURLToPath(new URL('./ucx/victim.js', import.meta.url));
 const PASSER_BY = fileURLToPath(new URL('./ucx/passer-by.js', import.meta.url));
+const HALF_A_MESSAGE = fileURLToPath(new URL('./ucx/half-a-message.js', import.meta.url));
 const DEVICES = ['ucx:TLS=sm,self', 'ucx:TLS=tcp;NET_DEVICES=lo'];
 const ROUNDS = 4;
 const skip = !existsSync('/usr/include/ucp/api/ucp.h') && 'needs apt-get install libucx-dev';
@@ -34,9 +35,9 @@ for (const device of DEVICES) {
     const seed = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1e6);
     context.diagnostic(`VERBENA_SEED=${seed}`);
     const here = await openContext({ device });
-    const worker = await here.createWorker({ timeoutMs: 60_000 });
     const shared = here.alloc(1 << 20);
     for (let round = 0; round < ROUNDS; round++) {
+      const worker = await here.createWorker({ timeoutMs: 60_000 }); // the last one may be deaf
       const victim = fork(VICTIM, [device]);
       try {
         const [{ address, key }] = (await once(victim, 'message')) as [{ address: number[]; key: number[] }];
@@ -109,8 +110,8 @@ for (const device of DEVICES) {
     const seed = Number(process.env['VERBENA_SEED'] ?? Date.now() % 1e6);
     context.diagnostic(`VERBENA_SEED=${seed}`);
     const here = await openContext({ device });
-    const worker = await here.createWorker({ timeoutMs: 20_000 });
     for (let round = 0; round < ROUNDS; round++) {
+      const worker = await here.createWorker({ timeoutMs: 20_000 }); // the last one may be deaf
       const victim = fork(VICTIM, [device]);
       try {
         const [{ address }] = (await once(victim, 'message')) as [{ address: number[] }];
@@ -173,3 +174,51 @@ for (const device of DEVICES) {
     await here.close();
   });
 }
+
+test('a worker that a peer left deaf says so, to its peers as well, and another one hears', {
+  skip,
+  timeout: 60_000,
+}, async () => {
+  const here = await openContext({ device: 'ucx:TLS=sm,self' });
+  const [worker, other, hearing] = await Promise.all([1, 2, 3].map(() => here.createWorker({ keepaliveMs: 1500 })));
+  const endpoint = worker.connect(other.address);
+  await Promise.all([endpoint.send(2, Uint8Array.of(7)), other.recv(2, new Uint8Array(1))]);
+  const waiting = [
+    worker.recv(2, new Uint8Array(1), { from: endpoint, timeoutMs: 30_000 }),
+    other.recv(2, new Uint8Array(1), { from: other.endpoints[0], timeoutMs: 30_000 }),
+  ];
+  const ends = Promise.allSettled(waiting);
+  // SIGBUS comes in the middle of a message.
+  const killed = (await once(
+    spawn(process.execPath, [HALF_A_MESSAGE, Buffer.from(worker.address).toString('base64')], { stdio: 'ignore' }),
+    'exit',
+  )) as [null, string];
+  assert.deepEqual(killed, [null, 'SIGBUS']);
+  const [own, peers] = (await ends) as PromiseRejectedResult[];
+  assert.ok(own.reason instanceof PeerLost && /killed while it wrote.*open another worker/.test(own.reason.message), own.reason);
+  assert.ok(peers.reason instanceof PeerLost, peers.reason);
+  await assert.rejects(worker.connect(hearing.address).ready(), /open another worker/);
+  await Promise.all([other.connect(hearing.address).send(2, Uint8Array.of(7)), hearing.recv(2, new Uint8Array(1))]);
+  await here.close();
+});
+
+test('a worker whose peers die between messages hears on', { skip, timeout: 60_000 }, async () => {
+  const here = await openContext({ device: 'ucx:TLS=sm,self' });
+  const worker = await here.createWorker({ keepaliveMs: 500 });
+  for (let round = 0; round < 2; round++) {
+    const victim = fork(VICTIM, ['ucx:TLS=sm,self']);
+    try {
+      const [{ address }] = (await once(victim, 'message')) as [{ address: number[] }];
+      const endpoint = worker.connect(Uint8Array.from(address));
+      await endpoint.ready();
+      await endpoint.send(1, new Uint8Array(1));
+      await new Promise((resolve) => setTimeout(resolve, 100)); // it answers nothing: it is idle by now
+      victim.kill('SIGKILL');
+      await until('its death was noticed', () => endpoint.state === 'failed');
+      await new Promise((resolve) => setTimeout(resolve, 1000)); // longer than deafness takes to show
+    } finally {
+      victim.kill('SIGKILL');
+    }
+  }
+  await here.close();
+});

@@ -7,7 +7,7 @@
  *   address    0 version | 1 'U' | 2 bytes of the process | 10 worker id | 18 process, UCX's address
  * ```
  * UCX notices the death of a peer over a network, but not a cable that was cut: peers that are silent are asked for a sign of life. Its shared memory notices nothing, so peers of
- * this host are watched as processes.
+ * this host are watched as processes, and one that dies may leave the worker deaf (hearing.ts).
  */
 
 import { announce, inquire, type Withdraw } from '../../native/announcement.js';
@@ -22,8 +22,9 @@ import { WIRE_VERSION } from '../wire/hello.js';
 import { AddressServer, askAddress } from './address-server.js';
 import { UcxEndpoint } from './endpoint.js';
 import type { UcxFabric } from './fabric.js';
+import { UcxHearing } from './hearing.js';
 import { isAlive, isSameHost, processName } from './peer-process.js';
-import { HELLO, PING, REFUSED, WELCOME } from './wire.js';
+import { CLOSE, HELLO, PING, REFUSED, WELCOME } from './wire.js';
 import type { UcxWorker } from './worker.js';
 
 const MARK = 0x55;
@@ -33,6 +34,7 @@ const WATCH_MS = 250;
 /** A peer behind a network is asked for a sign of life so often in the time that it may be silent. */
 const LOOKS = 4;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const DEAF = 'a peer was killed while it wrote into the memory that all of this host share: open another worker';
 
 /** What HELLO and WELCOME say. */
 interface Introduction {
@@ -81,6 +83,7 @@ function decode(packed: Uint8Array): Address {
 export class UcxConnections implements Connecting {
   readonly peers: Peers<UcxEndpoint> = new Peers();
   readonly address: Uint8Array;
+  readonly hearing: UcxHearing;
   readonly #worker: UcxWorker;
   readonly #fabric: UcxFabric;
   readonly #ways = new Map<string, Way>();
@@ -94,6 +97,7 @@ export class UcxConnections implements Connecting {
   constructor(worker: UcxWorker, fabric: UcxFabric) {
     this.#worker = worker;
     this.#fabric = fabric;
+    this.hearing = new UcxHearing(worker, fabric, Math.ceil(this.#keepaliveMs / WATCH_MS));
     const own = Buffer.from(processName(), 'latin1');
     const head = Buffer.alloc(HEAD_BYTES);
     head[0] = WIRE_VERSION;
@@ -191,6 +195,7 @@ export class UcxConnections implements Connecting {
     const isHere = isSameHost(address.process);
     if (isHere && !isAlive(address.process)) throw unreachable('its process ended');
     const isNear = isHere && this.#fabric.sharesMemory;
+    if (isNear && this.hearing.isDeaf) throw unreachable(DEAF);
     const { addon } = this.#fabric;
     const number = addon.connect(this.#worker.rings.native.handle, address.bytes, isNear ? 0 : 1);
     if (number < 0) {
@@ -204,8 +209,12 @@ export class UcxConnections implements Connecting {
     return number;
   }
 
+  get #keepaliveMs(): number {
+    return this.#worker.options.keepaliveMs ?? 10_000;
+  }
+
   get #askEveryMs(): number {
-    return (this.#worker.options.keepaliveMs ?? 10_000) / LOOKS;
+    return this.#keepaliveMs / LOOKS;
   }
 
   /** What the timers do, where it is due: a thread that is blocked in polls calls it, since no timer runs there. */
@@ -218,8 +227,16 @@ export class UcxConnections implements Connecting {
   }
 
   #lookAfter(): void {
-    for (const { number, process } of [...this.#ways.values()]) {
-      if (process !== '' && !isAlive(process)) this.#wayLost(number, 'its process ended');
+    const near = [...this.#ways.values()].filter(({ process }) => process !== '');
+    for (const { number, process } of near) {
+      if (isAlive(process)) continue;
+      if (this.#worker.endpoints.some(({ way, closedByPeer }) => way === number && !closedByPeer)) this.hearing.doubt();
+      this.#wayLost(number, 'its process ended');
+    }
+    if (!this.hearing.look()) return;
+    for (const { number } of near) {
+      for (const endpoint of this.#worker.live) if (endpoint.way === number) endpoint.control(CLOSE);
+      this.#wayLost(number, DEAF);
     }
   }
 
@@ -240,7 +257,7 @@ export class UcxConnections implements Connecting {
         endpoint.heardBefore = endpoint.heard;
         endpoint.silentLooks = isSilent ? endpoint.silentLooks + 1 : 0;
         if (endpoint.silentLooks >= LOOKS && !this.#worker.vouchesFor?.(endpoint)) {
-          this.wayFailed(number, `nothing was heard for ${this.#worker.options.keepaliveMs ?? 10_000} ms`);
+          this.wayFailed(number, `nothing was heard for ${this.#keepaliveMs} ms`);
           break;
         }
         endpoint.control(PING);
@@ -358,6 +375,7 @@ export class UcxConnections implements Connecting {
     }
     clearInterval(this.#watchman);
     clearInterval(this.#pinger);
+    this.hearing.close();
     void this.#server?.then((server) => server.close());
   }
 }

@@ -15,6 +15,7 @@
  * | FETCHED | kind | endpoint there | request | sequence number |
  * | UNSHARE | kind | endpoint there | number of memory | sequence number |
  * | CLOSE, CLOSED, PING, PONG | kind | endpoint there | - | sequence number |
+ * | ECHO | kind | - | - | - |
  *
  * UCX does not promise the order of active messages, MPI's matching needs it: so all of an endpoint are numbered.
  *
@@ -37,6 +38,8 @@ export const SHARE = 13;
 export const OFFER = 14;
 export const FETCHED = 15;
 export const UNSHARE = 16;
+/** A worker's word to itself (hearing.ts). */
+export const ECHO = 17;
 
 export const STREAM_END: number = 1 << 8;
 /** Flag of a tagged message that takes part of the window. */

@@ -27,6 +27,7 @@ import {
   CLOSE,
   CLOSED,
   CREDIT,
+  ECHO,
   FETCHED,
   HELLO,
   MESSAGE,
@@ -220,6 +221,10 @@ export class UcxWorker extends Worker {
     arrival.read(words, doubles, bytes, word);
     if (kind === HELLO || kind === REFUSED) {
       this.#hear(kind, undefined);
+      return;
+    }
+    if (kind === ECHO) {
+      this.connections.hearing.heard();
       return;
     }
     const endpoint = this.endpoints[words[header + W_ENDPOINT]];
