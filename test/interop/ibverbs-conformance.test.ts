@@ -5,7 +5,6 @@ import { test } from 'node:test';
 import { dropGuest, inGuest, prepareGuest } from './ibverbs/guest.js';
 import { RXE_SKIPS } from './ibverbs/rxe-skips.js';
 
-const NETWORK = 2;
 const LIMIT_S = 540;
 const COMMANDS = `
 sanitized suite verbs 300 conformance.js
@@ -14,13 +13,13 @@ suite messaging 230 messaging.js
 
 test('the conformance suites on ibverbs:rxe0', { timeout: (LIMIT_S + 50) * 1000 }, async (t) => {
   try {
-    const fault = prepareGuest(NETWORK);
+    const fault = prepareGuest();
     if (fault !== undefined) {
       t.skip(fault);
       return;
     }
     const suites = new Map<string, string>();
-    await inGuest(NETWORK, LIMIT_S, COMMANDS, (line) => {
+    await inGuest(LIMIT_S, COMMANDS, (line) => {
       t.diagnostic(line);
       const [word, name] = line.split(' ');
       if (word === 'SUITE') suites.set(name, line);

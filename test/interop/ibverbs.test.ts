@@ -9,9 +9,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDevice } from '../../src/verbs/index.js';
 import { accepted, exchangeEverything } from './ibverbs/exchange.js';
-import { addresses, attempt, dropGuest, inGuest, prepareGuest, SCRIPTS } from './ibverbs/guest.js';
+import { attempt, dropGuest, HOST, inGuest, prepareGuest, SCRIPTS } from './ibverbs/guest.js';
 
-const NETWORK = 1;
 const LIMIT_S = 420;
 const TOOLS = ['ib_write_bw', 'ib_read_bw', 'ib_atomic_bw', 'rping', 'ibv_rc_pingpong'];
 const STEPS = [
@@ -25,14 +24,14 @@ const COMMANDS = `
 run doctor 100 "$NODE" bin/verbena.js doctor
 run peer 200 "$NODE" dist/test/interop/ibverbs/peer.js "$OWN" "$HOST"
 run ranks 200 "$NODE" bin/verbena.js run --virtual-hosts 4x1 dist/test/interop/ibverbs/rank.js
-sanitized run faults 120 prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock "$NODE" dist/test/interop/ibverbs/faults.js "\${OWN%.*}.77"
+sanitized run faults 120 prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock "$NODE" dist/test/interop/ibverbs/faults.js "$NOBODY"
 siw
 `;
 
 test("the ibverbs provider on the kernel's rdma_rxe and siw", { timeout: (LIMIT_S + 160) * 1000 }, async (t) => {
   const server = createServer();
   try {
-    const fault = prepareGuest(NETWORK);
+    const fault = prepareGuest();
     if (fault !== undefined) {
       t.skip(fault);
       return;
@@ -41,14 +40,13 @@ test("the ibverbs provider on the kernel's rdma_rxe and siw", { timeout: (LIMIT_
       assert.equal(attempt('which', tool), undefined, `${tool} is missing: apt-get install perftest rdmacm-utils ibverbs-utils`);
     }
     const siwFault = attempt(join(SCRIPTS, 'ibverbs/siw.sh'));
-    const { host } = addresses(NETWORK);
-    using device = await openDevice(`roce:${host}:4791`);
-    server.listen(18670, host);
+    using device = await openDevice(`roce:${HOST}:4791`);
+    server.listen(18670, HOST);
     const exchanged = accepted(server).then((socket) => exchangeEverything(device, socket, 1));
     exchanged.catch(() => {});
     const passed = new Set<string>();
     const lines: string[] = [];
-    await inGuest(NETWORK, LIMIT_S, COMMANDS, (line) => {
+    await inGuest(LIMIT_S, COMMANDS, (line) => {
       t.diagnostic(line);
       lines.push(line);
       const [word, name] = line.split(' ');

@@ -9,6 +9,7 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type MessagingFactory, messagingConformance } from '../../conformance/messaging.js';
 import { type Context, openContext } from '../../src/messaging/index.js';
+import { OWN_NETWORK_BITS, ownAddress } from './own-network.js';
 import { Membrane } from './two-processes/membrane.js';
 import { UCX_SKIPS } from './ucx/skips.js';
 
@@ -76,7 +77,7 @@ else {
       [[], 1],
       [['-n', space], 2],
     ] as const) {
-      assert.ok(ip(...words, 'address', 'add', `10.231.77.${host}/24`, 'dev', cable));
+      assert.ok(ip(...words, 'address', 'add', `${ownAddress(host)}/${OWN_NETWORK_BITS}`, 'dev', cable));
       assert.ok(ip(...words, 'link', 'set', cable, 'up'));
       ip(...words, 'link', 'set', 'lo', 'up');
     }
@@ -85,5 +86,5 @@ else {
   if (existsSync('/usr/include/ucp/api/ucp.h')) {
     between('ucx, TCP between two network namespaces', () => `ucx:TLS=tcp;NET_DEVICES=${cable}`, UCX_SKIPS);
   }
-  between('verbs on roce, between two network namespaces', (host) => `roce:10.231.77.${host}`);
+  between('verbs on roce, between two network namespaces', (host) => `roce:${ownAddress(host)}`);
 }

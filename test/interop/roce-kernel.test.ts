@@ -12,13 +12,14 @@ import { fileURLToPath } from 'node:url';
 import { type Device, openDevice } from '../../src/verbs/index.js';
 import type { RoceDevice } from '../../src/verbs/providers/roce/device.js';
 import { servePerftest } from './ibverbs/perftest.js';
+import { OWN_NETWORK_BITS, ownAddress } from './own-network.js';
 import { exchangeAtomics } from './rxe/atomics.js';
 import { assertPattern, runPerftest } from './rxe/perftest-client.js';
 import { type Game, playAsClient, playAsServer } from './rxe/pingpong.js';
 import { runRping, serveRping } from './rxe/rping.js';
 
-const HOST = '10.92.0.1';
-const GUEST = '10.92.0.2';
+const HOST = ownAddress(1);
+const GUEST = ownAddress(2);
 const TAP = `vbt${process.pid % 100_000}`;
 /** Scripts are not compiled: they stand beside the sources. */
 const SCRIPTS = fileURLToPath(new URL('../../../test/interop/rxe/', import.meta.url));
@@ -49,7 +50,7 @@ function prepare(): string | undefined {
   return (
     run(`${SCRIPTS}setup.sh`) ??
     run('ip', 'tuntap', 'add', 'dev', TAP, 'mode', 'tap') ??
-    run('ip', 'address', 'add', `${HOST}/24`, 'dev', TAP) ??
+    run('ip', 'address', 'add', `${HOST}/${OWN_NETWORK_BITS}`, 'dev', TAP) ??
     run('ip', 'link', 'set', TAP, 'up')
   );
 }
@@ -125,7 +126,7 @@ test("the kernel's rdma_rxe and this provider understand each other", { timeout:
     const waiting = new Map<string, Promise<void>>();
     for (const [name, step] of STEPS) if (name.endsWith('connects')) waiting.set(name, step(opened));
     for (const promise of waiting.values()) promise.catch(() => {});
-    const guest = spawn(`${SCRIPTS}boot.sh`, [`${SCRIPTS}guest.sh`, TAP, `${GUEST}/24`], {
+    const guest = spawn(`${SCRIPTS}boot.sh`, [`${SCRIPTS}guest.sh`, TAP, `${GUEST}/${OWN_NETWORK_BITS}`], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: { ...process.env, TIMEOUT: '340' },
     });

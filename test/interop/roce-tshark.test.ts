@@ -13,9 +13,13 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Device, openDevice } from '../../src/verbs/index.js';
 import { IcrcPath } from '../../src/verbs/transport/icrc.js';
+import { ownAddress } from './own-network.js';
 
 /** The program; TSHARK in the environment names another one. */
 const TSHARK = process.env['TSHARK'] ?? 'tshark';
+
+/** Addresses of the loopback that are nobody else's. */
+const [ONE, TWO] = [1, 2].map((host) => ownAddress(host).replace(/^198/, '127'));
 
 /** tshark may take this long to begin. */
 const START_MS = 30_000;
@@ -72,8 +76,8 @@ test('tshark reads what the provider sends as RRoCE, and the ICRC is right for t
   const file = join(folder, 'roce.pcap');
   // A capture of the loopback sees joined packets as one.
   process.env['VERBENA_ROCE_JOIN'] = '0';
-  const [one, two] = [await openDevice('roce:127.0.9.1:4791'), await openDevice('roce:127.0.9.2:4791')];
-  const capture = spawn(TSHARK, ['-i', 'lo', '-f', 'host 127.0.9.1 and udp port 4791', '-F', 'pcap', '-w', file], {
+  const [one, two] = [await openDevice(`roce:${ONE}:4791`), await openDevice(`roce:${TWO}:4791`)];
+  const capture = spawn(TSHARK, ['-i', 'lo', '-f', `host ${ONE} and udp port 4791`, '-F', 'pcap', '-w', file], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const exited = once(capture, 'exit');

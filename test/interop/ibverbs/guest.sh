@@ -1,4 +1,4 @@
-# Runs in the guest, after lines that set ROOT (the clone), NODE, OWN and HOST (addresses). Prints what the test on the host reads.
+# Runs in the guest, after lines that set ROOT (the clone), NODE, OWN, HOST and NOBODY (addresses). Prints what the test on the host reads.
 modprobe rdma_rxe
 modprobe rdma_ucm
 rdma link add rxe0 type rxe netdev eth0

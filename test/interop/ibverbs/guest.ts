@@ -9,13 +9,16 @@ import { fileURLToPath } from 'node:url';
 import { compileAddon, ensureAddon } from '../../../src/native/build.js';
 import { addonPath } from '../../../src/native/load.js';
 import { IBVERBS } from '../../../src/verbs/providers/ibverbs/addon.js';
+import { OWN_NETWORK_BITS, ownAddress } from '../own-network.js';
 
 const ROOT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
 export const SCRIPTS: string = join(ROOT, 'test/interop');
 const TAP = `vbi${process.pid % 100_000}`;
 
-/** Addresses of the two ends, of a network per test. */
-export const addresses = (network: number) => ({ host: `10.94.${network}.1`, guest: `10.94.${network}.2` });
+/** Address of this end of the cable. */
+export const HOST: string = ownAddress(1);
+const GUEST = ownAddress(2);
+const NOBODY = ownAddress(3);
 
 /** Runs a command; returns why it failed, or undefined. */
 export function attempt(...command: string[]): string | undefined {
@@ -24,13 +27,13 @@ export function attempt(...command: string[]): string | undefined {
 }
 
 /** Makes the guest's files and the interface it is on; says why this machine cannot. */
-export function prepareGuest(network: number): string | undefined {
+export function prepareGuest(): string | undefined {
   if (process.getuid?.() !== 0) return 'a tap interface and packages need root';
   if (!existsSync('/dev/net/tun')) return 'this kernel has no tap interfaces';
   return (
     attempt(join(SCRIPTS, 'rxe/setup.sh')) ??
     attempt('ip', 'tuntap', 'add', 'dev', TAP, 'mode', 'tap') ??
-    attempt('ip', 'address', 'add', `${addresses(network).host}/24`, 'dev', TAP) ??
+    attempt('ip', 'address', 'add', `${HOST}/${OWN_NETWORK_BITS}`, 'dev', TAP) ??
     attempt('ip', 'link', 'set', TAP, 'up')
   );
 }
@@ -49,10 +52,9 @@ function sanitizedAddon(folder: string): Record<string, string> {
 }
 
 /** Runs `commands` in the guest after guest.sh and calls `hear` with every line. */
-export async function inGuest(network: number, seconds: number, commands: string, hear: (line: string) => void): Promise<void> {
+export async function inGuest(seconds: number, commands: string, hear: (line: string) => void): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'verbena-guest-'));
   try {
-    const { host, guest } = addresses(network);
     const script = join(folder, 'run.sh');
     // The addons of the host, by path: a guest would take minutes to compile one.
     const addons = {
@@ -61,9 +63,9 @@ export async function inGuest(network: number, seconds: number, commands: string
       ...sanitizedAddon(folder),
     };
     const exports = Object.entries(addons).map(([name, path]) => `export ${name}=${path}\n`);
-    const settings = `ROOT=${ROOT}\nNODE=${process.execPath}\nOWN=${guest}\nHOST=${host}\n${exports.join('')}`;
+    const settings = `ROOT=${ROOT}\nNODE=${process.execPath}\nOWN=${GUEST}\nHOST=${HOST}\nNOBODY=${NOBODY}\n${exports.join('')}`;
     writeFileSync(script, `${settings}${readFileSync(join(SCRIPTS, 'ibverbs/guest.sh'), 'utf8')}\n${commands}\n`);
-    const child = spawn(join(SCRIPTS, 'rxe/boot.sh'), [script, TAP, `${guest}/24`], {
+    const child = spawn(join(SCRIPTS, 'rxe/boot.sh'), [script, TAP, `${GUEST}/${OWN_NETWORK_BITS}`], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: { ...process.env, TIMEOUT: String(seconds) },
     });

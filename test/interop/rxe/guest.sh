@@ -3,7 +3,8 @@ modprobe rdma_rxe
 modprobe rdma_ucm
 rdma link add rxe0 type rxe netdev eth0
 GID=$(for i in 0 1 2 3; do grep -q ffff: /sys/class/infiniband/rxe0/ports/1/gids/$i 2>/dev/null && echo $i && break; done)
-HOST=10.92.0.1
+OWN=$(ip -o -4 addr show eth0 | sed 's/.*inet \([0-9.]*\).*/\1/')
+HOST=${OWN%.*}.$((${OWN##*.} - 1)) # the address before it
 echo "READY gid=$GID kernel=$(uname -r)"
 step() {
   echo "STEP $1"
@@ -31,7 +32,7 @@ perftest write-bw ib_write_bw 18600 -s 65536
 perftest read-bw ib_read_bw 18601 -s 65536
 perftest send-bw ib_send_bw 18602 -s 3000
 perftest atomic-bw ib_atomic_bw 18603
-step rping-kernel-listens rping -s -a 10.92.0.2 -p 7174 -C 20 -S 4000 -V
+step rping-kernel-listens rping -s -a $OWN -p 7174 -C 20 -S 4000 -V
 step rping-kernel-connects rping -c -a $HOST -p 7175 -C 20 -S 4000 -V
 pingpong rc-loss rc 18560 -n 200 -s 3000 # from here on the host loses packets
 echo "COUNTERS $(cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep -H . * | grep -v ':0$' | tr '\n' ' ')"
