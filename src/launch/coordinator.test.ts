@@ -185,6 +185,16 @@ describe('lifelines', () => {
     assert.equal((await heard(lines[1].frames, FRAME.lost)).rank, 1, 'whoever was silent hears of it, too');
   });
 
+  it('are heard before they are judged, when it was the coordinator that stood still', async () => {
+    const { lines } = await world({ machine: 'another', heartbeatMs: 20, silenceMs: 500 });
+    await Promise.all(lines.map(({ frames }) => heard(frames, FRAME.beat)));
+    for (const { socket } of lines) socket.write(encodeLifeline(FRAME.beat));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600); // the thread of the coordinator
+    for (const { frames } of lines) frames.length = 0;
+    for (const { frames } of lines) await heard(frames, FRAME.beat);
+    assert.ok(lines.every(({ frames }) => frames.every(({ type }) => type === FRAME.beat)));
+  });
+
   it('of this machine need none: a stopped process is not dead', async () => {
     const { headers } = await world({ machine: 'h', heartbeatMs: 20, silenceMs: 150 });
     assert.deepEqual([headers[0]['heartbeatMs'], headers[0]['silenceMs']], [0, 0]);

@@ -77,7 +77,9 @@ export class Coordinator {
   private constructor(options: CoordinatorOptions) {
     this.#options = options;
     this.#table = new StoreTable(options.maxBytes === undefined ? {} : { maxBytes: options.maxBytes });
-    this.#beat = setInterval(() => this.#exchangeBeats(), options.heartbeatMs ?? 1000).unref();
+    // What has come meanwhile is heard first: this process may have been the one that stood still.
+    const beat = () => void setImmediate(() => this.#exchangeBeats());
+    this.#beat = setInterval(beat, options.heartbeatMs ?? 1000).unref();
   }
 
   /** @throws LAUNCH_PORT_IN_USE, LAUNCH_HOST, LAUNCH_INVALID. */
@@ -388,7 +390,7 @@ export class Coordinator {
       if (performance.now() - line.heardAt > silenceMs) {
         this.lost(rank, `no word from its host for ${silenceMs} ms: the host or the network between is gone`);
         line.socket.destroy();
-      } else line.socket.write(beat);
+      } else if (line.socket.writable) line.socket.write(beat);
     }
   }
 
