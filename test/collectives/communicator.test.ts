@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noticeLimitMs, type RankResult, runRanks } from './ranks.js';
+import { noticeLimitMs } from '../load.js';
+import { type RankResult, runRanks } from './ranks.js';
 
 function allEnded(results: readonly RankResult[], except: readonly number[] = []): void {
   for (const { rank, end, stderr } of results) {

@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { isBusy } from '../load.js';
 
 /** What a rank gets as its argument. */
 export interface RankInput {
@@ -55,11 +54,6 @@ export async function runRanks(name: string | URL, size: number, options: RanksO
     clearTimeout(watchdog);
     rmSync(directory, { recursive: true, force: true });
   }
-}
-
-/** A dead rank is noticed within a second on one host, milliseconds here; on a busy machine its turn comes later. */
-export function noticeLimitMs(): number {
-  return isBusy() ? 10_000 : 1000;
 }
 
 function listen(child: ChildProcess, rank: number, ranks: readonly ChildProcess[], options: RanksOptions): Promise<RankResult> {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { jobTest } from '../launch/job.js';
-import { noticeLimitMs } from './ranks.js';
+import { noticeLimitMs } from '../load.js';
 
 const ROLES = fileURLToPath(new URL('./scenarios/world.js', import.meta.url));
 

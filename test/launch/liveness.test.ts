@@ -1,6 +1,7 @@
 /** Every rank learns who died, within a second, while its thread is blocked; and a stall is explained. */
 
 import assert from 'node:assert/strict';
+import { noticeLimitMs } from '../load.js';
 import { ACTOR, jobTest, type Running, type Stage } from './job.js';
 
 interface Saw {
@@ -24,6 +25,7 @@ function strangers(stage: Stage, size: number, role: string): Running[] {
 }
 
 function assertSaw(saw: readonly Saw[], victim: number, killedAtMs: number, reason: RegExp): void {
+  const limitMs = noticeLimitMs();
   for (const { rank, lost, atMs } of saw) {
     assert.deepEqual(
       lost.map((one) => one.rank),
@@ -31,7 +33,7 @@ function assertSaw(saw: readonly Saw[], victim: number, killedAtMs: number, reas
       `rank ${rank}`,
     );
     assert.match(lost[0].reason, reason);
-    assert.ok(atMs - killedAtMs < 1000, `rank ${rank} learned it after ${atMs - killedAtMs} ms`);
+    assert.ok(atMs - killedAtMs < limitMs, `rank ${rank} learned it after ${atMs - killedAtMs} ms`);
   }
 }
 

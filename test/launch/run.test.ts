@@ -66,13 +66,13 @@ jobTest('stdin goes to rank 0', async (stage) => {
 
 jobTest('the first failing rank is named with its last lines, the others end, and the exit code is its own', async (stage) => {
   const started = performance.now();
-  const job = stage.verbena(['run', '-n', '4', '--grace', '20', ACTOR, 'fail', '2', '7']);
+  const job = stage.verbena(['run', '-n', '4', '--grace', '50', ACTOR, 'fail', '2', '7']);
   assert.deepEqual(await job.ended, { code: 7, signal: null });
   assert.match(job.stderr, /rank 2 \(pid \d+ on [^)]+\) exited with code 7; its last lines:/);
   assert.match(job.stderr, /\| line 29\n/);
   assert.doesNotMatch(job.stderr, /\| line 9\n/);
   assert.match(job.stderr, /ending the other 3 ranks/);
-  assert.ok(performance.now() - started < 15_000, 'the others did not use up the grace time');
+  assert.ok(performance.now() - started < 45_000, 'the others did not use up the grace time');
 });
 
 jobTest('ranks that ignore SIGTERM are killed after the grace time', async (stage) => {

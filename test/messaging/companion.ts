@@ -77,16 +77,16 @@ const PARTS = {
     process.send?.(await sumOf(worker));
   },
 
-  /** Exposes memory, tells the key, then blocks its thread for two seconds. */
+  /** Exposes 4096 bytes and a word, tells the key, then blocks its thread until the word is written. */
   async blocked(worker, endpoint) {
-    const exposed = worker.expose(worker.context.alloc(4096));
+    const exposed = worker.expose(worker.context.alloc(8192));
+    const word = new Int32Array(exposed.bytes.buffer, exposed.bytes.byteOffset + 4096, 1);
     await endpoint.send(1, exposed.pack());
     const into = new Uint8Array(1);
     await worker.recv(2, into);
-    const until = performance.now() + 2000;
     process.send?.('blocked');
-    while (performance.now() < until);
-    await endpoint.send(3, exposed.bytes);
+    for (const until = performance.now() + WATCHDOG_MS; Atomics.load(word, 0) === 0 && performance.now() < until; );
+    await endpoint.send(3, exposed.bytes.subarray(0, 4096));
     await worker.recv(4, into);
   },
 

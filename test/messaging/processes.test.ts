@@ -12,6 +12,7 @@ import {
   type Worker,
   type WorkerOptions,
 } from '../../src/messaging/index.js';
+import { noticeLimitMs } from '../load.js';
 import { type Companion, startCompanion } from './companion.js';
 
 interface Scene {
@@ -123,7 +124,7 @@ sceneTest(
       });
     }
     const took = performance.now() - killed;
-    assert.ok(took < 1000, `it took ${took.toFixed(0)} ms`);
+    assert.ok(took < noticeLimitMs(), `it took ${took.toFixed(0)} ms`);
   },
 );
 
@@ -151,12 +152,11 @@ sceneTest(
     const blocked = once(companion.process, 'message');
     await endpoint.send(2, new Uint8Array(1));
     await blocked;
-    const start = performance.now();
     await remote.put(0, pattern(4096));
     assert.equal(await remote.fetchAdd(0, 1n), new BigUint64Array(pattern(8).buffer)[0]);
     const into = new Uint8Array(4096);
     await remote.get(0, into);
-    assert.ok(performance.now() - start < 1500, 'nobody waited for the blocked thread');
+    await remote.put(4096, Uint8Array.of(1)); // only this releases the thread
     assertBytes(into.subarray(8), pattern(4096).subarray(8));
     const told = new Uint8Array(4096);
     await worker.recv(3, told);

@@ -8,24 +8,21 @@ import { holdings } from './holdings.js';
 processTest('a killed peer process is noticed within a second, again and again', async (hand) => {
   const seed = chooseSeed();
   hand.context.diagnostic(`VERBENA_SEED=${seed}`);
-  const { rounds, slowestMs } = await faultRounds(hand, seed, { rounds: 60, budgetMs: 20_000, faults: ['kill'] });
+  const { rounds, slowestMs } = await faultRounds(hand, seed, { rounds: 60, least: 10, budgetMs: 20_000, faults: ['kill'] });
   hand.context.diagnostic(`${rounds} rounds, the slowest notice took ${slowestMs.toFixed(0)} ms`);
-  assert.ok(rounds >= 10, `only ${rounds} rounds in the time given`);
 });
 
 processTest('a stopped peer process is noticed, traffic goes on when it continues, and then it is killed', async (hand) => {
   const seed = chooseSeed();
   hand.context.diagnostic(`VERBENA_SEED=${seed}`);
-  const { rounds } = await faultRounds(hand, seed, { rounds: 15, budgetMs: 12_000, faults: ['stop'] });
-  assert.ok(rounds >= 3, `only ${rounds} rounds in the time given`);
+  await faultRounds(hand, seed, { rounds: 15, least: 3, budgetMs: 12_000, faults: ['stop'] });
 });
 
 processTest('a terminated worker thread is noticed within a second, and leaves nothing behind in its process', async (hand) => {
   const seed = chooseSeed();
   hand.context.diagnostic(`VERBENA_SEED=${seed}`);
   const before = await holdings();
-  const { rounds } = await faultRounds(hand, seed, { rounds: 25, budgetMs: 8000, faults: ['terminate'] });
-  assert.ok(rounds >= 5, `only ${rounds} rounds in the time given`);
+  const { rounds } = await faultRounds(hand, seed, { rounds: 25, least: 5, budgetMs: 8000, faults: ['terminate'] });
   const after = await holdings();
   assert.ok(after.mappings <= before.mappings + 3, `mappings ${before.mappings} to ${after.mappings} in ${rounds} rounds`);
   assert.ok(after.descriptors <= before.descriptors + 3, `descriptors ${before.descriptors} to ${after.descriptors}`);

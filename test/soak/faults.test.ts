@@ -8,7 +8,7 @@ processTest(
   async (hand) => {
     const seed = chooseSeed();
     console.log(`VERBENA_SEED=${seed}`);
-    const limits = { rounds: 2000, budgetMs: 600_000, faults: ['kill', 'kill', 'stop', 'terminate'] } as const;
+    const limits = { rounds: 2000, least: 1, budgetMs: 600_000, faults: ['kill', 'kill', 'stop', 'terminate'] } as const;
     const { rounds, slowestMs } = await faultRounds(hand, seed, limits);
     console.log(`${rounds} rounds, the slowest notice took ${slowestMs.toFixed(0)} ms`);
   },
