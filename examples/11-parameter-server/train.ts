@@ -16,6 +16,7 @@ const device = await openDevice('shm');
 const model = new Model({ input: [2], layers: [linear(32), relu(), linear(2)], maxBatch: BATCH, memory: arenaMemory(device) });
 
 const group = await ParameterServerGroup.join({
+  world,
   rank,
   size,
   share: shareOver(world.store, rank, size),

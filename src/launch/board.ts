@@ -41,33 +41,56 @@ const RANK_WORDS = 64;
 /** State word of a rank. */
 export const RANK_STATE = { running: 0, left: 1, lost: 2 } as const;
 
+/** Where a board lies, for threads of its process. */
+export type BoardPlace = Pick<Board, 'size' | 'address'>;
+
+const bytesOf = (size: number): number => (RANKS + size * RANK_WORDS) * 4;
+
 export class Board {
   readonly size: number;
   readonly address: number;
   readonly words: Int32Array;
   readonly #bytes: Buffer;
 
-  /** @throws LAUNCH_INVALID when the machine has no memory for it. */
-  constructor(size: number, rank: number) {
+  private constructor(size: number, address: number, buffer: ArrayBuffer) {
     this.size = size;
+    this.address = address;
+    this.words = new Int32Array(buffer);
+    this.#bytes = Buffer.from(buffer);
+  }
+
+  /** @throws LAUNCH_INVALID when the machine has no memory for it. */
+  static make(size: number, rank: number): Board {
     const addon = loadAddon();
-    const length = (RANKS + size * RANK_WORDS) * 4;
+    const length = bytesOf(size);
     const fd = addon.create('verbena-board', 0);
     const reserved = fd < 0 ? -fd : addon.reserve(fd, 0, length, -1);
     const mapped = reserved === 0 ? addon.map(fd, 0, length, 1, 0) : reserved;
     if (fd >= 0) closeSync(fd);
     if (typeof mapped === 'number') throw new LaunchError('LAUNCH_INVALID', `no memory for the liveness board: errno ${mapped}`);
-    this.address = mapped[1];
-    const buffer = addon.view(mapped[0], 0, length);
+    const board = new Board(size, mapped[1], addon.view(mapped[0], 0, length));
     addon.stop(mapped[0]);
-    this.words = new Int32Array(buffer);
-    this.#bytes = Buffer.from(buffer);
-    this.words.set([MAGIC, VERSION, size, rank]);
+    board.words.set([MAGIC, VERSION, size, rank]);
+    return board;
+  }
+
+  /** The board that another thread of this process made, and keeps meanwhile. */
+  static at({ size, address }: BoardPlace): Board {
+    return new Board(size, address, loadAddon().viewAt(address, bytesOf(size)));
   }
 
   /** Index of a rank's state word. */
   stateIndex(rank: number): number {
     return RANKS + rank * RANK_WORDS;
+  }
+
+  /**
+   * Whether a peer that is silent lives and only computes: then it answers nobody, but the native thread of its rank does. Contexts of rank N are named 'rank N', or 'rank N'
+   * and what else they are.
+   */
+  vouchesFor(peer: string): boolean {
+    const rank = Number(/^rank (\d+) /.exec(peer)?.[1] ?? this.size);
+    return rank < this.size && Atomics.load(this.words, this.stateIndex(rank)) === RANK_STATE.running;
   }
 
   /** Why a rank is gone, or ''. */

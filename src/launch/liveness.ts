@@ -42,7 +42,6 @@ export interface LivenessInit {
 export class Liveness {
   readonly #rank: number;
   readonly #members: readonly Member[];
-  readonly #board: Board;
   readonly #thread: number;
   readonly #bell: number;
   readonly #told = new Set<number>();
@@ -51,6 +50,8 @@ export class Liveness {
   #reports = 0;
   #closed = false;
 
+  /** What the native thread writes, for other threads of this process: `Board.at`. They keep this object meanwhile. */
+  readonly board: Board;
   /** Calls that wait register here. */
   readonly waits: WaitRegistry;
 
@@ -58,9 +59,9 @@ export class Liveness {
   constructor(init: LivenessInit) {
     this.#rank = init.rank;
     this.#members = init.members;
-    this.#board = new Board(init.members.length, init.rank);
-    this.waits = new WaitRegistry(this.#board);
-    const { words } = this.#board;
+    this.board = Board.make(init.members.length, init.rank);
+    this.waits = new WaitRegistry(this.board);
+    const { words } = this.board;
     words[HEADER.stallMs] = init.stallMs;
     words[HEADER.heartbeatMs] = init.heartbeatMs;
     words[HEADER.silenceMs] = init.silenceMs;
@@ -70,7 +71,7 @@ export class Liveness {
     const bell = addon.bellOpen(() => this.#rang());
     if (typeof bell === 'number') throw new LaunchError('LAUNCH_INVALID', `no pipe for liveness: ${getSystemErrorName(-bell)}`);
     this.#bell = bell[0];
-    this.#thread = addon.livenessStart(this.#board.address, bell[1], init.address, init.port, init.ticket);
+    this.#thread = addon.livenessStart(this.board.address, bell[1], init.address, init.port, init.ticket);
     if (this.#thread < 0) {
       addon.bellClose(this.#bell);
       throw new LaunchError(
@@ -87,12 +88,12 @@ export class Liveness {
 
   /** Counts changes: a poller keeps the last value it saw, and looks closer when this differs. One atomic load. */
   get attention(): number {
-    return Atomics.load(this.#board.words, HEADER.attention);
+    return Atomics.load(this.board.words, HEADER.attention);
   }
 
   /** The words behind `attention` and `stateOf`, for code that polls without calls: `words[attentionIndex]`. */
   get words(): Int32Array {
-    return this.#board.words;
+    return this.board.words;
   }
 
   get attentionIndex(): number {
@@ -100,7 +101,7 @@ export class Liveness {
   }
 
   stateOf(rank: number): 'running' | 'left' | 'lost' {
-    const state = Atomics.load(this.#board.words, this.#board.stateIndex(rank));
+    const state = Atomics.load(this.board.words, this.board.stateIndex(rank));
     return state === RANK_STATE.lost ? 'lost' : state === RANK_STATE.left ? 'left' : 'running';
   }
 
@@ -118,7 +119,7 @@ export class Liveness {
 
   /** The error that says that a rank died. */
   errorOf(rank: number): LaunchError {
-    const reason = this.#board.reason(rank);
+    const reason = this.board.reason(rank);
     const words = rank === this.#rank ? takenForDead(reason) : `${nameOf(this.#members[rank])} is lost: ${reason}`;
     return new LaunchError('LAUNCH_RANK_LOST', words, { rank });
   }
@@ -151,7 +152,7 @@ export class Liveness {
 
   #lossOf(member: Member): LostRank {
     const { rank, host, pid } = member;
-    return { rank, host: host.name, pid, reason: this.#board.reason(rank) };
+    return { rank, host: host.name, pid, reason: this.board.reason(rank) };
   }
 
   #rang(): void {
@@ -160,9 +161,9 @@ export class Liveness {
       this.#told.add(member.rank);
       for (const listener of this.#listeners) listener(this.#lossOf(member));
     }
-    const reports = Atomics.load(this.#board.words, HEADER.reports);
+    const reports = Atomics.load(this.board.words, HEADER.reports);
     if (reports === this.#reports) return;
     this.#reports = reports;
-    for (const listener of this.#stallListeners) listener(this.#board.report);
+    for (const listener of this.#stallListeners) listener(this.board.report);
   }
 }

@@ -71,9 +71,7 @@ export class RankWorker {
       const slot = waits.enter(waits.site(what), this.#rankOf(endpoint), tag === undefined ? -1 : Number(BigInt(tag) & LOW_BITS));
       return () => waits.leave(slot);
     };
-    // A rank that computes answers nobody, but its native thread does.
-    worker.vouchesFor = ({ peer }) =>
-      this.#members.some(({ rank }) => peer.startsWith(`rank ${rank} `) && this.#liveness.stateOf(rank) === 'running');
+    worker.vouchesFor = ({ peer }) => this.#liveness.board.vouchesFor(peer);
     await this.#store.set(addressKey(this.#rank), worker.address);
     await this.#store.set(WANTED, '1');
     return worker;

@@ -15,7 +15,7 @@ export interface ContextOptions {
   readonly device?: string | readonly string[];
   /** Words that stand for this machine: peers with the same words are reached by shared memory. Default: what the kernel tells. */
   readonly host?: string;
-  /** Name of this process in messages and in `verbena top`. Default: the script's file name. */
+  /** Name of this process in messages and, where the context opens devices, in `verbena top`. Default: that of the first device, which is the script's file name by default. */
   readonly name?: string;
   /** What the link costs. Default: what `verbena tune` measured here, else defaults of the provider. */
   readonly costs?: Partial<Costs>;

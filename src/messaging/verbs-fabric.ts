@@ -12,6 +12,7 @@ import { openVerbsWorker, type VerbsWorker } from './verbs-worker.js';
 
 export class VerbsFabric implements Fabric {
   readonly rails: readonly Rail[];
+  readonly name: string;
   readonly #ownsDevices: boolean;
   readonly #home: Rail;
 
@@ -22,6 +23,7 @@ export class VerbsFabric implements Fabric {
     }
     this.#ownsDevices = ownsDevices;
     this.rails = list.map((device, index) => new Rail(index, device, options.registrations, options.costs));
+    this.name = options.name ?? list[0].name;
     this.#home = this.rails.find((rail) => rail.isLocal) ?? this.rails[0];
   }
 
@@ -36,10 +38,6 @@ export class VerbsFabric implements Fabric {
 
   get provider(): string {
     return this.rails[0].device.provider;
-  }
-
-  get name(): string {
-    return this.rails[0].device.name;
   }
 
   alloc(byteLength: number): Uint8Array {

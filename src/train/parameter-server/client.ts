@@ -7,6 +7,7 @@
  * When a server dies, its shard is asked for at the server that has the replica, and what was not granted is pushed there again under the same step number: a
  * server that has that step already only says so.
  */
+import type { World } from '../../launch/index.js';
 import {
   Context,
   type Endpoint,
@@ -31,6 +32,10 @@ export interface ParameterClientOptions {
   readonly servers: readonly Uint8Array[];
   /** The device whose arena memory the two arrays are. */
   readonly device: Device;
+  /** What the servers are told of who this is. Default: the name of the device. */
+  readonly name?: string;
+  /** The world that this process is a rank of. Default: none. */
+  readonly world?: World;
   readonly parameters: Float32Array;
   readonly gradients: Float32Array;
   /** Worker 0: moments and steps that the servers begin with. Default: none. */
@@ -136,13 +141,15 @@ export class ParameterClient {
 
   /** Joins the servers; resolves when the initial parameters of worker 0 are there. Throws PeerLost, MSG_TIMEOUT. */
   static async connect(options: ParameterClientOptions): Promise<ParameterClient> {
-    const { plan, parameters, gradients } = options;
+    const { plan, device, name, world, parameters, gradients } = options;
     if (parameters.length !== plan.floats || gradients.length !== plan.floats) {
       throw new RangeError(`the plan has ${plan.floats} parameters: got ${parameters.length}, and ${gradients.length} gradients`);
     }
     const isUcx = ucxSettings({ device: plan.device }) !== undefined;
-    const context = isUcx ? await openContext({ device: plan.device }) : new Context(options.device);
-    const client = new ParameterClient(options, context, await context.createWorker({ mode: 'event' }));
+    const context = isUcx ? await openContext({ device: plan.device, name }) : new Context(device, { name });
+    const messages = await context.createWorker({ mode: 'event' });
+    messages.vouchesFor = world && (({ peer }) => world.liveness.board.vouchesFor(peer));
+    const client = new ParameterClient(options, context, messages);
     try {
       await client.#begin();
       return client;

@@ -13,6 +13,8 @@
 
 import type { Exchange } from '../../collectives/exchange.js';
 import type { Communicator } from '../../collectives/index.js';
+import { engineOf } from '../../launch/engine.js';
+import type { World } from '../../launch/index.js';
 import type { Optimizer, ParameterRange } from '../../nn/index.js';
 import type { Device } from '../../verbs/index.js';
 import { ParameterClient } from './client.js';
@@ -37,7 +39,7 @@ export interface ServerSettings {
   readonly optimizer?: ServerOptimizer;
   /** Keep a replica of each shard at the next server, so that one may die. Needs two servers. Default: true where there are two. */
   readonly replicate?: boolean;
-  /** Provider of the servers' devices; 'ucx' or 'ucx:TLS=...': workers, too, go over UCX. Default 'shm', in training on a world of UCX 'ucx'. */
+  /** Provider of the servers' devices; 'ucx' or 'ucx:TLS=...': workers, too, go over UCX. Default 'shm', with a world of UCX 'ucx'. */
   readonly provider?: string;
 }
 
@@ -64,6 +66,11 @@ export interface GroupOptions extends ServerSettings {
   readonly initial?: Pick<Optimizer, 'state' | 'steps'>;
   /** Longest wait for anybody, ms. Default 60,000. */
   readonly timeoutMs?: number;
+  /**
+   * The world that the ranks belong to. Its heartbeats tell those who compute from those who are gone; without it a rank of another host that makes no turn of its event loop
+   * for 10 s is taken for dead. Default: none.
+   */
+  readonly world?: World;
 }
 
 /** Servers and workers of one set of parameters, seen from one rank. */
@@ -82,9 +89,10 @@ export class ParameterServerGroup {
   /** All ranks call it with the same settings. Throws a RangeError for settings that make no sense, PeerLost, MSG_TIMEOUT. */
   static async join(options: GroupOptions): Promise<ParameterServerGroup> {
     const plan = planOf(options);
-    const { rank, share, servers, workers, device, parameters, gradients, initial: optimizer, timeoutMs } = options;
+    const { rank, share, servers, workers, device, parameters, gradients, initial: optimizer, timeoutMs, world } = options;
     const index = servers.indexOf(rank);
-    const server = index < 0 ? undefined : await ServerHandle.start(index, plan);
+    const own = world === undefined ? '' : `rank ${world.rank} as `;
+    const server = index < 0 ? undefined : await ServerHandle.start(index, plan, `${own}parameter server ${index}`, world);
     try {
       const all = await share(server?.address ?? new Uint8Array(0));
       const addresses = servers.map((one) => all[one]);
@@ -99,6 +107,8 @@ export class ParameterServerGroup {
               worker,
               servers: addresses,
               device,
+              name: `${own}worker ${worker}`,
+              world,
               parameters,
               gradients,
               optimizer,
@@ -137,8 +147,9 @@ export class ParameterServerGroup {
 }
 
 function planOf(options: GroupOptions): GroupPlan {
-  const { servers, workers, size, parameters, ranges, mode = 'sync', staleness = 3, backups = 0 } = options;
-  const { optimizer = { kind: 'sgd' }, provider = 'shm', replicate = servers.length > 1 } = options;
+  const { servers, workers, size, parameters, ranges, mode = 'sync', staleness = 3, backups = 0, world } = options;
+  const engine = world && engineOf(world.members) === 'ucx' ? 'ucx' : 'shm';
+  const { optimizer = { kind: 'sgd' }, provider = engine, replicate = servers.length > 1 } = options;
   if (!SERVER_MODES.includes(mode)) throw new RangeError(`mode must be ${SERVER_MODES.join(', ')}: got '${String(mode)}'`);
   if (!Number.isSafeInteger(staleness) || staleness < 0)
     throw new RangeError(`staleness must be an integer from 0, not ${staleness}`);

@@ -10,7 +10,6 @@
  * other workers and more where one is slow; runs are not repeatable, and large learning rates or momentum may not converge. `ssp` bounds that age.
  */
 import type { Communicator } from '../../collectives/index.js';
-import { engineOf } from '../../launch/engine.js';
 import type { Optimizer } from '../../nn/index.js';
 import type { Bucket, ExchangeTotals, GradientExchange, MakeExchange, StepExchanged, StepStart } from '../gradient-exchange.js';
 import { type ParameterClient, ShardLost } from './client.js';
@@ -41,12 +40,12 @@ export function parameterServerExchange(options: ParameterServerExchangeOptions 
       );
     }
     const group = await ParameterServerGroup.join({
-      ...(world !== undefined && engineOf(world.members) === 'ucx' ? { provider: 'ucx' } : {}),
       ...settings,
       ...(options.backups ? { backups: Math.min(options.backups, size - 1) } : {}),
       optimizer,
       rank,
       size,
+      world,
       share: shareAmong(communicator),
       servers: Array.from({ length: servers }, (_, r) => r),
       workers: Array.from({ length: size }, (_, r) => r),

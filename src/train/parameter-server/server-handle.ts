@@ -1,5 +1,6 @@
 /** A server that this process runs, seen from the main thread. */
 import { Worker as Thread } from 'node:worker_threads';
+import type { World } from '../../launch/index.js';
 import type { GroupPlan, ServerCounters } from './server.js';
 import type { ServerAnswer, ServerRequest, ServerThreadInput } from './server-thread.js';
 
@@ -7,14 +8,17 @@ export class ServerHandle {
   readonly index: number;
   /** What workers and other servers connect to. */
   readonly address: Uint8Array;
+  /** Kept for the thread, which reads its board. */
+  readonly world: World | undefined;
   readonly #thread: Thread;
   readonly #waiting: { resolve: (answer: ServerAnswer) => void; reject: (error: Error) => void }[] = [];
   #failure: Error | undefined;
   #closed: Promise<ServerCounters | undefined> | undefined;
 
-  private constructor(index: number, address: Uint8Array, thread: Thread) {
+  private constructor(index: number, address: Uint8Array, thread: Thread, world: World | undefined) {
     this.index = index;
     this.address = address;
+    this.world = world;
     this.#thread = thread;
     thread.on('message', (answer: ServerAnswer) => this.#hear(answer));
     thread.on('error', (error) => this.#fail(error));
@@ -22,9 +26,10 @@ export class ServerHandle {
     thread.unref();
   }
 
-  /** Starts server `index` of the plan on a thread. Throws what opening its device throws. */
-  static start(index: number, plan: GroupPlan): Promise<ServerHandle> {
-    const input: ServerThreadInput = { index, plan };
+  /** Starts server `index` of the plan on a thread, named `name`. Throws what opening its device throws. */
+  static start(index: number, plan: GroupPlan, name: string, world: World | undefined): Promise<ServerHandle> {
+    const board = world && { size: world.size, address: world.liveness.board.address };
+    const input: ServerThreadInput = { index, plan, name, board };
     const thread = new Thread(new URL('./server-thread.js', import.meta.url), {
       workerData: input,
       execArgv: [],
@@ -34,7 +39,7 @@ export class ServerHandle {
       thread.once('error', reject);
       thread.once('message', ({ address }: ServerAnswer) => {
         thread.off('error', reject);
-        resolve(new ServerHandle(index, address as Uint8Array, thread));
+        resolve(new ServerHandle(index, address as Uint8Array, thread, world));
       });
     });
   }

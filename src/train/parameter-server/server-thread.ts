@@ -1,10 +1,16 @@
 /** The thread that a server runs on: it goes on serving while the main thread of its process computes. */
 import { parentPort, workerData } from 'node:worker_threads';
+import { Board, type BoardPlace } from '../../launch/board.js';
+import { openContext } from '../../messaging/context.js';
 import { type GroupPlan, ParameterServer, type ServerCounters } from './server.js';
 
 export interface ServerThreadInput {
   readonly index: number;
   readonly plan: GroupPlan;
+  /** Who runs it, as others are told. */
+  readonly name: string;
+  /** Of the rank's world, if it is in one. */
+  readonly board: BoardPlace | undefined;
 }
 
 /** What the thread is asked. */
@@ -25,9 +31,16 @@ export type ServerAnswer = {
 
 if (parentPort !== null && workerData !== null) {
   const port = parentPort;
-  const { index, plan } = workerData as ServerThreadInput;
+  const { index, plan, name, board } = workerData as ServerThreadInput;
   const say = (answer: ServerAnswer) => port.postMessage(answer);
-  const server = await ParameterServer.open(index, plan, (error) => say({ error: error.message, fatal: true }));
+  const context = await openContext({ device: plan.device, name });
+  const server = await ParameterServer.open(
+    index,
+    plan,
+    (error) => say({ error: error.message, fatal: true }),
+    context,
+    board && Board.at(board),
+  );
   port.on('message', async (request: ServerRequest) => {
     try {
       if (request.ask === 'connect') await server.connect(request.addresses);

@@ -8,7 +8,7 @@
  * Gradients stay where the worker's backward wrote them. Where the device can map them (`directAccess`), the update reads them there; elsewhere the server READs
  * them, one-sided, into memory of its own. Workers pull by READ: that needs nobody here.
  */
-import { openContext } from '../../messaging/context.js';
+import type { Board } from '../../launch/board.js';
 import {
   type Context,
   type Endpoint,
@@ -128,10 +128,20 @@ export class ParameterServer {
     this.#hold(plan.cuts[index]);
   }
 
-  /** Opens server `index` of a group. `failed` hears of what can be reported to nobody else. `on`: the context it uses and closes; default: one on the plan's device. */
-  static async open(index: number, plan: GroupPlan, failed: (error: Error) => void, on?: Context): Promise<ParameterServer> {
-    const context = on ?? (await openContext({ device: plan.device, name: `parameter server ${index}` }));
-    return new ParameterServer(index, plan, context, await context.createWorker({ mode: 'event' }), failed);
+  /**
+   * Opens server `index` of a group. `failed` hears of what can be reported to nobody else; the context is closed with it. `board`: of the rank's world; default: none, and peers
+   * of other hosts that compute for longer than `keepaliveMs` are taken for dead.
+   */
+  static async open(
+    index: number,
+    plan: GroupPlan,
+    failed: (error: Error) => void,
+    context: Context,
+    board?: Board,
+  ): Promise<ParameterServer> {
+    const worker = await context.createWorker({ mode: 'event' });
+    worker.vouchesFor = board && (({ peer }) => board.vouchesFor(peer));
+    return new ParameterServer(index, plan, context, worker, failed);
   }
 
   get address(): Uint8Array {
