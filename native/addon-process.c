@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -71,6 +72,15 @@ static napi_value peer_uid(napi_env env, napi_callback_info info) {
   return number(env, who.uid);
 }
 
+/* environmentDefault(name, value): a variable for libraries, where it is not set; a worker's process.env is a copy that they do not see */
+static napi_value environment_default(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  char texts[2][256];
+  for (int i = 0; i < 2; i++) text_at(&c, i, texts[i], sizeof texts[i]);
+  setenv(texts[0], texts[1], 0);
+  return NULL;
+}
+
 void process_door(napi_env env, napi_value exports) {
   static const door_function functions[] = {
       {"processStat", process_stat_js},
@@ -80,6 +90,7 @@ void process_door(napi_env env, napi_value exports) {
       {"shortenSlice", shorten_slice},
       {"threadId", thread_id},
       {"peerUid", peer_uid},
+      {"environmentDefault", environment_default},
   };
   door_export(env, exports, functions, sizeof functions / sizeof *functions);
 }

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucs/config/parser.h>
+#include <ucs/datastruct/list.h>
+#include <uct/api/uct.h>
 
 #include "door.h"
 #include "engine.h"
@@ -26,7 +29,44 @@ typedef struct door {
 
 /* ---- context and memory ---- */
 
-/* contextOpen([name, value, ...]) -> context, or a status; a name that UCX does not know is -100 - its index */
+/* The names that UCX looks for in the environment, by its own rule: a table within a table goes under its own prefix and under that of the outer one. */
+static void print_names(FILE *out, const ucs_config_field_t *field, const char *prefix, int is_outer) {
+  for (; field->name; field++) {
+    if (field->parser.read != ucs_config_sscanf_table) {
+      fprintf(out, "%s%s\n", prefix ? prefix : "", field->name);
+      continue;
+    }
+    if (is_outer) print_names(out, field->parser.arg, field->name, 1);
+    if (prefix) print_names(out, field->parser.arg, prefix, 0);
+  }
+}
+
+enum { OF_CONTEXTS, OF_TRANSPORTS, READ_AT_LOAD };
+
+/* settingNames(whose) -> lines: what a context can be told, what the transports that are installed have, or what is read but once */
+static napi_value setting_names(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  uct_component_h *components;
+  unsigned count;
+  if (uct_query_components(&components, &count) == UCS_OK) uct_release_component_list(components); /* loads them, and they bring their settings */
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  if (!out) abort();
+  const ucs_config_global_list_entry_t *entry;
+  ucs_list_for_each(entry, &ucs_config_global_list, list) {
+    const int is_read_at_load = strstr(entry->name, "read-only") || strcmp(entry->name, "UCM") == 0;
+    const int whose = is_read_at_load ? READ_AT_LOAD : entry->prefix ? OF_TRANSPORTS : OF_CONTEXTS;
+    if (entry->table && whose == int_at(&c, 0)) print_names(out, entry->table, entry->prefix, 1);
+  }
+  fclose(out);
+  napi_value names;
+  napi_create_string_utf8(env, text, length, &names);
+  free(text);
+  return names;
+}
+
+/* contextOpen([name, value, ...]) -> context, or a status; a value that UCX does not take is -100 - its index */
 static napi_value context_open(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   ucp_config_t *config;
@@ -309,6 +349,7 @@ static napi_value describe(napi_env env, napi_callback_info info) {
 
 static napi_value init(napi_env env, napi_value exports) {
   static const door_function functions[] = {
+      {"settingNames", setting_names},
       {"contextOpen", context_open},
       {"contextClose", context_close},
       {"memoryMap", memory_map},

@@ -178,4 +178,6 @@ export interface Addon {
   shortenSlice(microseconds: number): number;
   threadId(): number;
   peerUid(fd: number): number;
+  /** Sets a variable of the process's environment where it has none, for libraries: a worker thread's process.env is a copy that they do not see. */
+  environmentDefault(name: string, value: string): void;
 }

@@ -1,13 +1,16 @@
 /** What the addon for UCX exports, typed; native/ucx/addon.c is the other side. Pointers are numbers, negative numbers are a ucs_status_t. */
 
 import type { OptionalAddon } from '../../native/build.js';
+import { openDoor } from '../../native/door.js';
 import { loadOptionalAddon } from '../../native/load.js';
 
 /** A pointer of C: a context, a worker, memory, a key. */
 export type Pointer = number;
 
 export interface UcxAddon {
-  /** Settings as name, value, name, value ...; without the prefix 'UCX_'. -100 - n: setting n is not known to this UCX. */
+  /** Names without 'UCX_', one a line: of what a context can be told (0), of the transports that are installed (1), of what is read when UCX is loaded (2). */
+  settingNames(whose: number): string;
+  /** Settings as name, value, name, value ...; without the prefix 'UCX_'. -100 - n: setting n does not take its value. */
   contextOpen(settings: readonly string[]): Pointer;
   contextClose(context: Pointer): void;
   /** Address 0: UCX allocates. */
@@ -48,7 +51,7 @@ export interface NativeWorker {
 }
 
 /** @public The tests under sanitizers build it too. */
-export const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-lucs'], packages: 'libucx-dev' };
+export const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-luct', '-lucs'], packages: 'libucx-dev' };
 
 /**
  * What libucs reads when it is loaded, where the environment is silent. It would rewrite the code of mmap while other threads run it, and take the signals
@@ -64,6 +67,7 @@ const SAFE_IN_NODE = {
 
 /** Opens the addon; the first call on a machine compiles it. Throws AddonError: VERBENA_NO_LIBRARY names the package to install. */
 export function loadUcx(): UcxAddon {
-  for (const [name, value] of Object.entries(SAFE_IN_NODE)) process.env[name] ??= value;
+  const { addon } = openDoor();
+  for (const [name, value] of Object.entries(SAFE_IN_NODE)) addon.environmentDefault(name, value);
   return loadOptionalAddon<UcxAddon>(UCX);
 }

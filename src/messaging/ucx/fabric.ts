@@ -12,23 +12,12 @@ import { MessagingError } from '../errors.js';
 import { addressOfBuffer } from '../memory/native-copy.js';
 import type { WorkerOptions } from '../options.js';
 import { loadUcx, type Pointer, type UcxAddon } from './addon.js';
+import { UcxSettings } from './settings.js';
 import { isMappedShared, SharedMemory } from './shared-memory.js';
 import { UcxWorker } from './worker.js';
 
 /** What a worker takes of the shared memory with UCX's defaults, bytes. */
 const WORKER_BYTES = 4_308_992;
-
-/** Reads 'TLS=tcp;NET_DEVICES=eth0'. */
-function settingsOf(text: string): [string, string][] {
-  return text
-    .split(';')
-    .filter((part) => part !== '')
-    .map((part) => {
-      const at = part.indexOf('=');
-      if (at < 1) throw new MessagingError('MSG_INVALID', `'${part}' is no setting of UCX: write 'ucx:TLS=tcp;NET_DEVICES=eth0'`);
-      return [part.slice(0, at).replace(/^UCX_/, ''), part.slice(at + 1)];
-    });
-}
 
 export class UcxFabric implements Fabric {
   readonly provider = 'ucx';
@@ -50,22 +39,15 @@ export class UcxFabric implements Fabric {
 
   /** @param text settings of UCX over those of the environment (UCX_TLS, ...). Throws MSG_INVALID, MSG_UNSUPPORTED, AddonError. */
   constructor(text: string, name = basename(process.argv[1] ?? 'node')) {
-    const settings = settingsOf(text);
-    const settingOf = (setting: string) => settings.find(([one]) => one === setting)?.[1] ?? process.env[`UCX_${setting}`];
+    const settings = new UcxSettings(text);
     this.name = name;
-    this.interfaces = (settingOf('NET_DEVICES') ?? '').split(',');
-    this.sharesMemory = /(^|[,^])(all|sm|shm|mm|posix|sysv|xpmem)\b/.test(settingOf('TLS') ?? 'all');
-    this.#shared = new SharedMemory(settingOf('POSIX_DIR') ?? '/dev/shm');
+    this.interfaces = (settings.get('NET_DEVICES') ?? '').split(',');
+    this.sharesMemory = /(^|[,^])(all|sm|shm|mm|posix|sysv|xpmem)\b/.test(settings.get('TLS') ?? 'all');
+    this.#shared = new SharedMemory(settings.get('POSIX_DIR') ?? '/dev/shm');
     this.addon = loadUcx();
-    const context = this.addon.contextOpen(settings.flat());
-    if (context <= -100) {
-      throw new MessagingError(
-        'MSG_INVALID',
-        `UCX has no setting '${settings[-100 - context][0]}', or not this value: see ucx_info -cf`,
-      );
-    }
+    const context = settings.open(this.addon);
     if (context < 0) {
-      const asked = ['TLS', 'NET_DEVICES'].map((setting) => `${setting}=${settingOf(setting) ?? 'all'}`).join(', ');
+      const asked = ['TLS', 'NET_DEVICES'].map((setting) => `${setting}=${settings.get(setting) ?? 'all'}`).join(', ');
       throw new MessagingError(
         'MSG_UNSUPPORTED',
         `UCX cannot be opened with ${asked}: ${this.addon.statusWords(context)}: ucx_info -d (ucx-utils) lists what there is`,

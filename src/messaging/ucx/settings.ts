@@ -1,0 +1,101 @@
+/**
+ * Settings of UCX that stand in the name of a device: 'ucx:TLS=tcp;NET_DEVICES=eth0'. UCX takes what it does not know in silence, since a transport that is
+ * loaded later might know it; and before 1.18 it takes settings of transports and ignores them. So names are compared with those that UCX has.
+ */
+
+import { MessagingError } from '../errors.js';
+import type { Pointer, UcxAddon } from './addon.js';
+
+/** How many letters have to be put in, taken out or changed to make one name of the other. */
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= one.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= other.length; j++) {
+      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (one[i - 1] === other[j - 1] ? 0 : 1));
+    }
+    row = next;
+  }
+  return row[other.length];
+}
+
+/** Of some names the one that is most like another. */
+function nearest(name: string, known: readonly string[]): string {
+  return [...known].sort((a, b) => distance(name, a) - distance(name, b))[0];
+}
+
+/** Whether this UCX tells its transports what a context is told. */
+function tellsTransports(version: string): boolean {
+  const [major, minor] = version.split('.').map(Number);
+  return major > 1 || minor >= 18;
+}
+
+/** What a context can be told, what transports have, what UCX reads when it is loaded. */
+function settingNames(addon: UcxAddon): [ofContexts: string[], ofTransports: string[], readAtLoad: string[]] {
+  const [ofContexts, ofTransports, readAtLoad] = [0, 1, 2].map((whose) => addon.settingNames(whose).trimEnd().split('\n'));
+  return [ofContexts, ofTransports, readAtLoad];
+}
+
+let isChecked = false;
+
+/** Warns, once, of variables of the environment that look like settings and are none: UCX would, but for its log level (addon.ts). */
+function checkEnvironment(addon: UcxAddon): void {
+  if (isChecked) return;
+  isChecked = true;
+  const set = Object.keys(process.env).filter((name) => name.startsWith('UCX_'));
+  const known = settingNames(addon).flat();
+  for (const name of set) {
+    if (known.includes(name.slice(4))) continue;
+    const words = `UCX has no setting ${name}: did you mean UCX_${nearest(name.slice(4), known)}?`;
+    process.emitWarning(`${words} ucx_info -cf lists all`, { code: 'VERBENA_UCX_SETTING' });
+  }
+}
+
+export class UcxSettings {
+  readonly #settings: readonly (readonly [name: string, value: string])[];
+
+  /** Throws MSG_INVALID. */
+  constructor(text: string) {
+    this.#settings = text
+      .split(';')
+      .filter((part) => part !== '')
+      .map((part) => {
+        const at = part.indexOf('=');
+        if (at < 1)
+          throw new MessagingError('MSG_INVALID', `'${part}' is no setting of UCX: write 'ucx:TLS=tcp;NET_DEVICES=eth0'`);
+        return [part.slice(0, at).replace(/^UCX_/, ''), part.slice(at + 1)];
+      });
+  }
+
+  /** What UCX is told, by the name of the device or by the environment. */
+  get(setting: string): string | undefined {
+    return this.#settings.find(([name]) => name === setting)?.[1] ?? process.env[`UCX_${setting}`];
+  }
+
+  /** A context with these settings, or a ucs_status_t. Throws MSG_INVALID for a setting that UCX does not know, or not with this value. */
+  open(addon: UcxAddon): Pointer {
+    checkEnvironment(addon);
+    if (this.#settings.length > 0) this.#check(addon);
+    const context = addon.contextOpen(this.#settings.flat());
+    if (context > -100) return context;
+    const [name, value] = this.#settings[-100 - context];
+    throw new MessagingError('MSG_INVALID', `'${value}' is no value of UCX's setting ${name}: see ucx_info -cf`);
+  }
+
+  #check(addon: UcxAddon): void {
+    const [ofContexts, ofTransports] = settingNames(addon);
+    for (const [name, value] of this.#settings) {
+      if (ofContexts.includes(name)) continue;
+      if (!ofTransports.includes(name)) {
+        const words = `UCX has no setting '${name}' for a context: did you mean ${nearest(name, [...ofContexts, ...ofTransports])}?`;
+        throw new MessagingError(
+          'MSG_INVALID',
+          `${words} ucx_info -cf lists all; those of the whole process go into the environment`,
+        );
+      }
+      if (tellsTransports(addon.version())) continue;
+      const words = `${name} is a setting of a transport, which UCX ${addon.version()} takes from the environment alone`;
+      throw new MessagingError('MSG_INVALID', `${words}: start the process with UCX_${name}=${value}`);
+    }
+  }
+}
