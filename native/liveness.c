@@ -24,8 +24,9 @@
 
 #define STACK_BYTES (128 << 10)
 #define CONNECT_MS 10000
-/* A process that is gone may have said goodbye: the word of the coordinator, which also knows the reason, gets this long to arrive. */
-#define CONFIRM_MS 150
+/* A process that is gone may have said goodbye: the word of the coordinator, which also knows the reason, gets this long to arrive. It comes at once, but for a
+   launcher that has to wait for its turn; who is killed is known within a second in any case. */
+#define CONFIRM_MS 800
 
 enum {
   W_SIZE = 2,

@@ -180,6 +180,7 @@ static void the_word_of_the_coordinator_comes_before_the_end_of_the_process(void
   open_line(0, 0, 0, -1);
   pid_t pid = watched_child();
   if (pid != 0) kill_and_reap(pid);
+  usleep(300000); /* a coordinator that has to wait for its turn */
   say(LEFT, 2, "finished");
   EVENTUALLY(state_of(2) != 0);
   CHECK(state_of(2) == 1);

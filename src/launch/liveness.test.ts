@@ -136,9 +136,9 @@ describe('the native side of a lifeline', () => {
   });
 
   it('is kept alive by heartbeats', async () => {
-    const { liveness, socket } = await coordinator({ holder: 0, heartbeatMs: 20, silenceMs: 300 });
+    const { liveness, socket } = await coordinator({ holder: 0, heartbeatMs: 20, silenceMs: 1000 });
     const beats = setInterval(() => socket.write(encodeLifeline(FRAME.beat)), 30);
-    await new Promise((resolve) => setTimeout(resolve, 700));
+    await new Promise((resolve) => setTimeout(resolve, 1300));
     clearInterval(beats);
     assert.equal(liveness.stateOf(0), 'running');
   });
