@@ -72,7 +72,8 @@ function parseAddress(name: string, text: string, defaultPort: number): { host: 
   return { host: match[1] ?? match[2], port };
 }
 
-function storeOf(env: Variables): LaunchEnvironment['store'] {
+/** Where the variables say that the coordinator listens. @throws LAUNCH_ENVIRONMENT */
+export function storeOf(env: Variables): LaunchEnvironment['store'] {
   if (env['VERBENA_STORE']) return parseAddress('VERBENA_STORE', env['VERBENA_STORE'], MASTER_PORT);
   if (env['MASTER_ADDR']) {
     return { host: env['MASTER_ADDR'], port: whole(env, 'MASTER_PORT', 1) ?? MASTER_PORT };

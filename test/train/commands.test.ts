@@ -9,6 +9,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { findMnist } from '../../src/nn/index.js';
 import { decodeSafetensors } from '../../src/train/index.js';
+import { Stage, until } from '../launch/job.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const skip = findMnist() === undefined ? 'MNIST is not installed' : false;
@@ -48,6 +49,34 @@ describe('training from the command line', { skip }, () => {
     const { tensors } = decodeSafetensors(readFileSync(join(folder, 'weights.safetensors')));
     assert.deepEqual(tensors.get('1.linear.weight')?.data.length, 784 * 512);
     assert.ok(!existsSync(join(folder, 'spans-0.json')));
+  });
+
+  it('killed with SIGKILL while a newcomer trains with its ranks, leaves no process and no file behind', {
+    timeout: 150_000,
+  }, async () => {
+    const stage = new Stage();
+    try {
+      const words = [
+        'train',
+        'mnist',
+        '--model',
+        'mlp',
+        '--ranks',
+        '2',
+        '--epochs',
+        '1000',
+        '--kill-one-at',
+        '30',
+        '--skip-scaling',
+      ];
+      const run = stage.verbena([...words, '--output', join(folder, 'killed')], {}, 120_000);
+      await until('a newcomer is let in', () => /a rank joined; 2 go on/.test(run.stdout + run.stderr), 100_000);
+      run.process.kill('SIGKILL');
+      await stage.assertNothingLeft();
+    } finally {
+      await stage.abandon();
+      stage.remove();
+    }
   });
 
   it('explains where the time of that run went', () => {

@@ -121,6 +121,7 @@ class Attempt {
   readonly #restart: number;
   readonly #coordinator: Coordinator;
   readonly #handles: RankHandle[] = [];
+  readonly #newcomers: RankHandle[] = [];
   readonly #remotes: RemoteHost[];
   /** Where ranks reach the store. */
   readonly #address: string;
@@ -179,10 +180,12 @@ class Attempt {
       const first = this.#handles[0]?.stdin;
       if (stdin && first) stdin.pipe(first);
       await Promise.all(ends);
+      this.#killLater();
+      await Promise.all(this.#newcomers.map(({ exited }) => exited));
     } catch (error) {
       this.#ended ??= 'a rank that cannot be started'; // what the others end with is no news
-      for (const handle of this.#handles) handle.signal('SIGKILL');
-      await Promise.all(this.#handles.map(({ exited }) => exited));
+      for (const handle of this.#running) handle.signal('SIGKILL');
+      await Promise.all(this.#running.map(({ exited }) => exited));
       throw error;
     } finally {
       clearTimeout(timer);
@@ -209,6 +212,16 @@ class Attempt {
     this.#ended ??= signal;
     this.#endCode ||= code;
     this.#end(signal, -1);
+  }
+
+  async newcomer(args: readonly string[]): Promise<void> {
+    const rank = this.#spec(0);
+    const env = { ...this.#options.env, VERBENA_STORE: rank.env['VERBENA_STORE'] };
+    const spec: RankSpec = { ...rank, rank: -1, args, binding: 'none', stdin: false, env };
+    const handle = await startRank(spec, hostname(), (...line) => this.#line(...line));
+    this.#newcomers.push(handle);
+    await handle.exited;
+    this.#newcomers.splice(this.#newcomers.indexOf(handle), 1);
   }
 
   /** Ranks per host, where there are several. */
@@ -253,7 +266,7 @@ class Attempt {
   }
 
   #line(rank: number, stream: 'stdout' | 'stderr', line: string): void {
-    this.#tails[rank].push(line);
+    this.#tails[rank]?.push(line);
     this.#options.takeLine(rank, stream, line);
   }
 
@@ -285,10 +298,18 @@ class Attempt {
     this.#end('SIGTERM', rank);
   }
 
+  get #running(): RankHandle[] {
+    return [...this.#handles.filter(({ rank }) => !this.#results.has(rank)), ...this.#newcomers];
+  }
+
   #end(signal: NodeJS.Signals, except: number): void {
-    for (const handle of this.#handles) if (handle.rank !== except && !this.#results.has(handle.rank)) handle.signal(signal);
+    for (const handle of this.#running) if (handle.rank !== except) handle.signal(signal);
+    this.#killLater();
+  }
+
+  #killLater(): void {
     this.#killTimer ??= setTimeout(() => {
-      for (const handle of this.#handles) if (!this.#results.has(handle.rank)) handle.signal('SIGKILL');
+      for (const handle of this.#running) handle.signal('SIGKILL');
     }, this.#options.graceMs);
   }
 
@@ -329,6 +350,11 @@ function placeOf(rank: number, size: number, layout: readonly number[] | undefin
 export interface RunningJob {
   /** Passes a signal on to all ranks. `code`: the exit code of a job that it ended. */
   signal(signal: NodeJS.Signals, code: number): void;
+  /**
+   * Starts the script once more, with other words, as a process of this host that is no rank: `storeOfJob` gives it the store, and its lines come as those of rank -1. It ends when the
+   * launcher does, and at the latest `graceMs` after the ranks. Resolves when it has ended. @throws LAUNCH_HOST
+   */
+  newcomer(args: readonly string[]): Promise<void>;
   readonly result: Promise<JobResult>;
 }
 
@@ -350,6 +376,7 @@ export function startJob(options: JobOptions): RunningJob {
       if (signal !== 'SIGUSR2') ended ??= { signal, code };
       attempt?.signal(signal, code);
     },
+    newcomer: async (args) => attempt?.newcomer(args),
     result: run(),
   };
 }

@@ -239,7 +239,7 @@ export const mnist = defineCommand({
     if (options.resume && !existsSync(join(output, 'checkpoints')))
       progress(`verbena: there is no checkpoint in ${output}: the training starts at its beginning`);
     const every = options['checkpoint-every'] ?? (options['on-loss'] === 'restart' || options.resume ? 100 : undefined);
-    const task: Omit<TrainingTask, 'rank' | 'meeting'> = {
+    const task: Omit<TrainingTask, 'rank'> = {
       size: ranks,
       model: options.model as ArchitectureName,
       optimizer: 'adam',
@@ -320,7 +320,7 @@ export const mnist = defineCommand({
 });
 
 /** Samples a second of one rank with the same batch, over a short run. */
-async function measureAlone(task: Omit<TrainingTask, 'rank' | 'meeting'>, signal: AbortSignal): Promise<number> {
+async function measureAlone(task: Omit<TrainingTask, 'rank'>, signal: AbortSignal): Promise<number> {
   const reports: Report[] = [];
   const own = {
     ...task,

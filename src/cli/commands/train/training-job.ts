@@ -1,9 +1,5 @@
 /** Starts the ranks of a training and listens to them. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { LOCAL_JOB, startJob } from '../../../launch/launcher/job.js';
 import type { TrainingMessage, TrainingTask } from './training-task.js';
@@ -11,7 +7,7 @@ import type { TrainingMessage, TrainingTask } from './training-task.js';
 const RANK = fileURLToPath(new URL('./training-rank.js', import.meta.url));
 
 export interface JobOptions {
-  readonly task: Omit<TrainingTask, 'rank' | 'meeting'>;
+  readonly task: Omit<TrainingTask, 'rank'>;
   readonly signal: AbortSignal;
   /** How often the job is started again after a loss, from its last checkpoint. Default 0. */
   readonly restarts?: number;
@@ -30,8 +26,6 @@ export type Done = Extract<TrainingMessage, { type: 'done' }>;
 export async function runTraining(options: JobOptions): Promise<Done> {
   const { task, signal, restarts = 0, tell } = options;
   signal.throwIfAborted();
-  const meeting = mkdtempSync(join(tmpdir(), 'verbena-train-'));
-  const newcomers: ChildProcess[] = [];
   const errors: string[] = [];
   let done: Done | undefined;
   const heard = (line: string) => {
@@ -43,30 +37,19 @@ export async function runTraining(options: JobOptions): Promise<Done> {
       return;
     }
     if (message.type === 'done') done = message;
-    if (message.type === 'members' && message.what === 'lost' && options.replace) newcomers.push(startNewcomer());
+    if (message.type === 'members' && message.what === 'lost' && options.replace) {
+      job.newcomer([JSON.stringify({ ...task, killAt: undefined })]).catch((error: Error) => errors.push(error.message));
+    }
     options.heard(message);
-  };
-  const env = { ...process.env, OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1' };
-  const startNewcomer = (): ChildProcess => {
-    const own: TrainingTask = { ...task, rank: undefined, meeting, killAt: undefined };
-    const child = spawn(process.execPath, [RANK, JSON.stringify(own)], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-    let rest = '';
-    child.stdout?.on('data', (chunk: Buffer) => {
-      const lines = (rest + chunk).split('\n');
-      rest = lines.pop() as string;
-      lines.forEach(heard);
-    });
-    child.stderr?.on('data', (chunk: Buffer) => errors.push(String(chunk)));
-    return child;
   };
   const job = startJob({
     ...LOCAL_JOB,
     size: task.size,
     script: RANK,
     // Every rank is given the same words: its number comes from the launcher.
-    args: [JSON.stringify({ ...task, meeting })],
+    args: [JSON.stringify(task)],
     cwd: process.cwd(),
-    env,
+    env: { ...process.env, OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1' },
     restarts,
     binding: options.bind ?? 'none',
     graceMs: 2000,
@@ -74,14 +57,10 @@ export async function runTraining(options: JobOptions): Promise<Done> {
     takeLine: (_rank, stream, line) => (stream === 'stdout' ? heard(line) : void errors.push(line)),
     tell: (line) => tell?.(line),
   });
-  const stop = () => {
-    job.signal('SIGTERM', 143);
-    for (const child of newcomers) child.kill('SIGKILL');
-  };
+  const stop = () => job.signal('SIGTERM', 143);
   signal.addEventListener('abort', stop, { once: true });
   try {
     const result = await job.result;
-    await Promise.all(newcomers.map((child) => ended(child)));
     signal.throwIfAborted();
     if (done === undefined) {
       const reason = errors.slice(-12).join('\n') || result.failure?.reason || `exit code ${result.exitCode}`;
@@ -90,19 +69,5 @@ export async function runTraining(options: JobOptions): Promise<Done> {
     return done;
   } finally {
     signal.removeEventListener('abort', stop);
-    for (const child of newcomers) child.kill('SIGKILL');
-    rmSync(meeting, { recursive: true, force: true });
   }
-}
-
-/** A newcomer that was not let in before the end waits for nobody. */
-function ended(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => child.kill('SIGKILL'), 3000);
-    child.once('exit', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

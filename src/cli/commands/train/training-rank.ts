@@ -3,7 +3,8 @@
 import { writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Communicator } from '../../../collectives/index.js';
-import { FileStore, init } from '../../../launch/index.js';
+import { init } from '../../../launch/index.js';
+import { storeOfJob } from '../../../launch/store/store-of-job.js';
 import { Adam, cosineRate, digitCnn, digitMlp, loadMnist, Model, Sampler, Sgd, selectBlas, warmUp } from '../../../nn/index.js';
 import {
   arenaMemory,
@@ -32,10 +33,6 @@ function say(message: TrainingMessage): void {
 }
 
 async function train(task: TrainingTask): Promise<void> {
-  // A newcomer is no child of the launcher's job: it ends when its starter does.
-  const { ppid } = process;
-  const orphan = setInterval(() => process.ppid !== ppid && process.exit(1), 1000);
-  orphan.unref();
   const { seed, batch, epochs, checkpoints: wanted } = task;
   // The launcher's word on who runs, and its reports of who waits for whom; newcomers have neither.
   const world = task.rank === undefined ? undefined : await init();
@@ -56,7 +53,7 @@ async function train(task: TrainingTask): Promise<void> {
     wanted && task.rank === 0 && (wanted.resume || restarted > 0)
       ? restoreCheckpoint(wanted.directory, model, optimizer, { settings, onBad })
       : undefined;
-  const store = new FileStore({ directory: join(task.meeting, `attempt-${restarted}`), size: task.size });
+  const store = world?.store ?? (await storeOfJob());
   const meeting = { exchange: store, key: 'training' };
   const communicator = await (task.rank === undefined
     ? Communicator.join(meeting)
@@ -127,7 +124,6 @@ async function train(task: TrainingTask): Promise<void> {
   }
   await training.close();
   await writer?.close();
-  store.close();
   device.close();
   await world?.finalize();
 }

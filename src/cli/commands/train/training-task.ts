@@ -12,8 +12,6 @@ export interface TrainingTask {
   /** Undefined: a newcomer that asks to be let in. */
   readonly rank: number | undefined;
   readonly size: number;
-  /** Where the ranks meet. */
-  readonly meeting: string;
   readonly model: ArchitectureName;
   /** 'sgd': with momentum 0.9. */
   readonly optimizer: 'adam' | 'sgd';
