@@ -13,11 +13,8 @@
 #include "watch.h"
 
 typedef struct bell {
-  napi_env env;
-  napi_ref callback;
-  uv_handle_t *poll;
+  lookout lookout;
   int read_fd, write_fd, closing;
-  napi_async_cleanup_hook_handle hook;
 } bell;
 
 /* A context that tells its peers when it ends: takes back what it announced there, then their attention words and bells. */
@@ -51,45 +48,28 @@ HOT(hot_transfer_help) {
 
 /* ---- bell ---- */
 
-static void bell_closed(uv_handle_t *handle) {
-  bell *b = uv_handle_get_data(handle);
+static void bell_closed(void *data) {
+  bell *b = data;
   close(b->read_fd);
   close(b->write_fd);
-  free(handle);
-  napi_remove_async_cleanup_hook(b->hook);
   free(b);
 }
 
-static void bell_close(bell *b) {
+static void bell_close(void *data) {
+  bell *b = data;
   if (b->closing) return;
   b->closing = 1;
-  napi_delete_reference(b->env, b->callback);
-  uv_close(b->poll, bell_closed);
-}
-
-static void bell_cleanup(napi_async_cleanup_hook_handle handle, void *data) {
-  (void)handle;
-  bell_close(data);
+  lookout_close(&b->lookout, bell_closed);
 }
 
 static void bell_rang(uv_handle_t *handle, int status, int events) {
   (void)status;
   (void)events;
-  bell *b = uv_handle_get_data(handle);
+  lookout *l = uv_handle_get_data(handle);
   char drained[512];
-  while (read(b->read_fd, drained, sizeof drained) == (ssize_t)sizeof drained) {
+  while (read(((bell *)l->object)->read_fd, drained, sizeof drained) == (ssize_t)sizeof drained) {
   }
-  napi_handle_scope scope;
-  napi_value callback, global, result;
-  napi_open_handle_scope(b->env, &scope);
-  napi_get_reference_value(b->env, b->callback, &callback);
-  napi_get_global(b->env, &global);
-  if (napi_make_callback(b->env, NULL, global, callback, 0, NULL, &result) == napi_pending_exception) {
-    napi_value error;
-    napi_get_and_clear_last_exception(b->env, &error);
-    napi_fatal_exception(b->env, error);
-  }
-  napi_close_handle_scope(b->env, scope);
+  lookout_tell(l, NULL, 0);
 }
 
 /* bellOpen(callback) -> [bell, fd that peers write to], or errno */
@@ -98,32 +78,18 @@ static napi_value bell_open_js(napi_env env, napi_callback_info info) {
   int fds[2];
   if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0) return number(env, errno);
   bell *b = calloc(1, sizeof *b);
-  uv_loop_t *loop;
   if (!b) abort();
-  b->env = env;
   b->read_fd = fds[0];
   b->write_fd = fds[1];
-  b->poll = calloc(1, uv_handle_size(VERBENA_UV_POLL));
-  if (!b->poll) abort();
-  napi_get_uv_event_loop(env, (struct uv_loop_s **)&loop);
-  uv_poll_init(loop, b->poll, b->read_fd);
-  uv_handle_set_data(b->poll, b);
-  napi_create_reference(env, c.v[0], 1, &b->callback);
-  napi_add_async_cleanup_hook(env, bell_cleanup, b, &b->hook);
-  uv_poll_start(b->poll, VERBENA_UV_READABLE, bell_rang);
-  uv_unref(b->poll);
+  lookout_open(&b->lookout, env, b->read_fd, c.v[0], b, bell_close);
+  uv_poll_start(b->lookout.poll, VERBENA_UV_READABLE, bell_rang);
   return pair(env, pointer(env, b), number(env, fds[1]));
 }
 
 static napi_value bell_hold_js(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   bell *b = pointer_at(&c, 0);
-  if (b->closing) return NULL;
-  if (int_at(&c, 1)) {
-    uv_ref(b->poll);
-  } else {
-    uv_unref(b->poll);
-  }
+  if (!b->closing) lookout_hold(&b->lookout, int_at(&c, 1));
   return NULL;
 }
 

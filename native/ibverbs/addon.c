@@ -16,11 +16,9 @@
 
 /* An open port with what JavaScript gave it. */
 typedef struct {
-  napi_env env;
+  lookout lookout;
   port *port;
-  uv_handle_t *poll;
-  napi_ref block, callback;
-  napi_async_cleanup_hook_handle hook;
+  napi_ref block;
 } door;
 
 static uint32_t index_at(call *c, int i) { return (uint32_t)number_at(c, i); }
@@ -47,17 +45,6 @@ static napi_value devices(napi_env env, napi_callback_info info) {
 
 enum { HAPPENED_COMPLETION, HAPPENED_ASYNC, HAPPENED_CM };
 
-static void tell(door *d, napi_value *argv, size_t argc) {
-  napi_value callback, global, result;
-  napi_get_reference_value(d->env, d->callback, &callback);
-  napi_get_global(d->env, &global);
-  if (napi_make_callback(d->env, NULL, global, callback, argc, argv, &result) == napi_pending_exception) {
-    napi_value error;
-    napi_get_and_clear_last_exception(d->env, &error);
-    napi_fatal_exception(d->env, error);
-  }
-}
-
 /* No more than this in one go: whoever is told may ask for the next event at once, and the rest of the event loop has its turn, too. */
 #define MOST_COMPLETIONS 64
 
@@ -66,8 +53,8 @@ static void drain_completions(door *d) {
   void *context;
   for (int n = 0; n < MOST_COMPLETIONS && d->port && ibv_get_cq_event(d->port->channel, &cq, &context) == 0; n++) {
     ibv_ack_cq_events(cq, 1);
-    napi_value argv[] = {number(d->env, HAPPENED_COMPLETION), number(d->env, (double)(uintptr_t)context)};
-    tell(d, argv, 2);
+    napi_value argv[] = {number(d->lookout.env, HAPPENED_COMPLETION), number(d->lookout.env, (double)(uintptr_t)context)};
+    lookout_tell(&d->lookout, argv, 2);
   }
 }
 
@@ -90,8 +77,8 @@ static void drain_async(door *d) {
       default: object = event.element.port_num;
     }
     ibv_ack_async_event(&event);
-    napi_value argv[] = {number(d->env, HAPPENED_ASYNC), number(d->env, object), number(d->env, type)};
-    tell(d, argv, 3);
+    napi_value argv[] = {number(d->lookout.env, HAPPENED_ASYNC), number(d->lookout.env, object), number(d->lookout.env, type)};
+    lookout_tell(&d->lookout, argv, 3);
   }
 }
 
@@ -99,7 +86,7 @@ static void drain_async(door *d) {
 static void drain_cm(door *d) {
   struct rdma_cm_event *event;
   while (d->port && d->port->cm && rdma_get_cm_event(d->port->cm, &event) == 0) {
-    napi_env env = d->env;
+    napi_env env = d->lookout.env;
     uint32_t id = (uint32_t)(uintptr_t)event->id->context, listener = 0;
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
       listener = (uint32_t)(uintptr_t)event->listen_id->context;
@@ -115,23 +102,23 @@ static void drain_cm(door *d) {
         number(env, listener),
     };
     rdma_ack_cm_event(event);
-    tell(d, argv, 6);
+    lookout_tell(&d->lookout, argv, 6);
   }
 }
 
 static void drain(door *d) {
   napi_handle_scope scope;
-  napi_open_handle_scope(d->env, &scope);
+  napi_open_handle_scope(d->lookout.env, &scope);
   drain_async(d);
   drain_cm(d);
   drain_completions(d);
-  napi_close_handle_scope(d->env, scope);
+  napi_close_handle_scope(d->lookout.env, scope);
 }
 
 static void rang(uv_handle_t *handle, int status, int events) {
   (void)status;
   (void)events;
-  drain(uv_handle_get_data(handle));
+  drain(((lookout *)uv_handle_get_data(handle))->object);
 }
 
 /* progress(door): what has happened, told now */
@@ -145,26 +132,14 @@ static napi_value progress(napi_env env, napi_callback_info info) {
 
 /* ---- the port ---- */
 
-static void door_closed(uv_handle_t *handle) {
-  door *d = uv_handle_get_data(handle);
-  free(handle);
-  napi_remove_async_cleanup_hook(d->hook);
-  free(d);
-}
-
-static void door_close(door *d) {
+static void door_close(void *data) {
+  door *d = data;
   if (!d->port) return;
   port *p = d->port;
   d->port = NULL;
-  uv_close(d->poll, door_closed);
+  napi_delete_reference(d->lookout.env, d->block);
+  lookout_close(&d->lookout, free);
   port_close(p);
-  napi_delete_reference(d->env, d->block);
-  napi_delete_reference(d->env, d->callback);
-}
-
-static void door_cleanup(napi_async_cleanup_hook_handle handle, void *data) {
-  (void)handle;
-  door_close(data);
 }
 
 static napi_value run(napi_env env, napi_callback_info info) {
@@ -189,19 +164,10 @@ static napi_value open_js(napi_env env, napi_callback_info info) {
   if (error) return number(env, -error);
   door *d = calloc(1, sizeof *d);
   if (!d) abort();
-  d->env = env;
   d->port = p;
-  d->poll = calloc(1, uv_handle_size(VERBENA_UV_POLL));
-  if (!d->poll) abort();
-  uv_loop_t *loop;
-  napi_get_uv_event_loop(env, (struct uv_loop_s **)&loop);
-  uv_poll_init(loop, d->poll, p->epoll);
-  uv_handle_set_data(d->poll, d);
-  uv_poll_start(d->poll, VERBENA_UV_READABLE, rang);
-  uv_unref(d->poll);
+  lookout_open(&d->lookout, env, p->epoll, c.v[3], d, door_close);
+  uv_poll_start(d->lookout.poll, VERBENA_UV_READABLE, rang);
   napi_create_reference(env, c.v[2], 1, &d->block);
-  napi_create_reference(env, c.v[3], 1, &d->callback);
-  napi_add_async_cleanup_hook(env, door_cleanup, d, &d->hook);
   napi_value out, function;
   napi_create_object(env, &out);
   napi_create_function(env, "run", NAPI_AUTO_LENGTH, run, d, &function);
@@ -222,9 +188,7 @@ static napi_value hold(napi_env env, napi_callback_info info) {
   (void)env;
   call c = arguments(env, info);
   door *d = pointer_at(&c, 0);
-  if (!d->port) return NULL;
-  if (number_at(&c, 1) > 0) uv_ref(d->poll);
-  else uv_unref(d->poll);
+  if (d->port) lookout_hold(&d->lookout, int_at(&c, 1));
   return NULL;
 }
 

@@ -16,14 +16,10 @@
 #include "engine.h"
 #include "uv.h"
 
-int uv_poll_stop(uv_handle_t *handle);
-
 typedef struct door {
-  napi_env env;
+  lookout lookout;
   engine *engine;
-  napi_ref rings, callback;
-  uv_handle_t *poll;
-  napi_async_cleanup_hook_handle hook;
+  napi_ref rings;
   int is_polling;
 } door;
 
@@ -169,44 +165,22 @@ static napi_value version(napi_env env, napi_callback_info info) {
 
 /* ---- worker ---- */
 
-static void door_closed(uv_handle_t *handle) {
-  door *d = uv_handle_get_data(handle);
-  free(handle);
-  napi_remove_async_cleanup_hook(d->hook);
-  free(d);
-}
-
-static void door_close(door *d) {
+static void door_close(void *data) {
+  door *d = data;
   if (!d->engine) return;
-  uv_close(d->poll, door_closed);
+  napi_delete_reference(d->lookout.env, d->rings);
+  lookout_close(&d->lookout, free);
   engine_close(d->engine);
   d->engine = NULL;
-  napi_delete_reference(d->env, d->rings);
-  napi_delete_reference(d->env, d->callback);
-}
-
-static void door_cleanup(napi_async_cleanup_hook_handle handle, void *data) {
-  (void)handle;
-  door_close(data);
 }
 
 static void rang(uv_handle_t *handle, int status, int events) {
   (void)status;
   (void)events;
-  door *d = uv_handle_get_data(handle);
+  lookout *l = uv_handle_get_data(handle);
   uv_poll_stop(handle);
-  d->is_polling = 0;
-  napi_handle_scope scope;
-  napi_value callback, global, result;
-  napi_open_handle_scope(d->env, &scope);
-  napi_get_reference_value(d->env, d->callback, &callback);
-  napi_get_global(d->env, &global);
-  if (napi_make_callback(d->env, NULL, global, callback, 0, NULL, &result) == napi_pending_exception) {
-    napi_value error;
-    napi_get_and_clear_last_exception(d->env, &error);
-    napi_fatal_exception(d->env, error);
-  }
-  napi_close_handle_scope(d->env, scope);
+  ((door *)l->object)->is_polling = 0;
+  lookout_tell(l, NULL, 0);
 }
 
 static napi_value run(napi_env env, napi_callback_info info) {
@@ -232,18 +206,9 @@ static napi_value worker_open(napi_env env, napi_callback_info info) {
   }
   door *d = calloc(1, sizeof *d);
   if (!d) abort();
-  d->env = env;
   d->engine = e;
-  d->poll = calloc(1, uv_handle_size(VERBENA_UV_POLL));
-  if (!d->poll) abort();
-  uv_loop_t *loop;
-  napi_get_uv_event_loop(env, (struct uv_loop_s **)&loop);
-  uv_poll_init(loop, d->poll, engine_descriptor(e));
-  uv_handle_set_data(d->poll, d);
-  uv_unref(d->poll);
+  lookout_open(&d->lookout, env, engine_descriptor(e), c.v[4], d, door_close);
   napi_create_reference(env, c.v[1], 1, &d->rings);
-  napi_create_reference(env, c.v[4], 1, &d->callback);
-  napi_add_async_cleanup_hook(env, door_cleanup, d, &d->hook);
   napi_value out, function;
   napi_create_object(env, &out);
   napi_create_function(env, "run", NAPI_AUTO_LENGTH, run, d, &function);
@@ -269,7 +234,7 @@ static napi_value worker_sleep(napi_env env, napi_callback_info info) {
   if (!engine_arm(d->engine)) return number(env, 0);
   if (!d->is_polling) {
     d->is_polling = 1;
-    uv_poll_start(d->poll, VERBENA_UV_READABLE, rang);
+    uv_poll_start(d->lookout.poll, VERBENA_UV_READABLE, rang);
   }
   return number(env, 1);
 }
@@ -279,7 +244,7 @@ static napi_value worker_rouse(napi_env env, napi_callback_info info) {
   (void)env;
   call c = arguments(env, info);
   door *d = pointer_at(&c, 0);
-  if (d->is_polling) uv_poll_stop(d->poll);
+  if (d->is_polling) uv_poll_stop(d->lookout.poll);
   d->is_polling = 0;
   return NULL;
 }
@@ -289,8 +254,7 @@ static napi_value worker_hold(napi_env env, napi_callback_info info) {
   (void)env;
   call c = arguments(env, info);
   door *d = pointer_at(&c, 0);
-  if (number_at(&c, 1) > 0) uv_ref(d->poll);
-  else uv_unref(d->poll);
+  lookout_hold(&d->lookout, int_at(&c, 1));
   return NULL;
 }
 

@@ -79,7 +79,7 @@ test('a setting of a transport has an effect, or is refused where UCX would igno
 test('UCX leaves the signals of faults to Node, also where a thread is the first to open it', { skip }, () => {
   const child = fileURLToPath(new URL('./ucx/first-thread.js', import.meta.url));
   const { stdout, stderr } = spawnSync(process.execPath, [child], { encoding: 'utf8', timeout: 60_000 });
-  assert.equal(stdout, 'exit 0, caught 0\n', stderr);
+  assert.equal(stdout, 'exit 0, taken 0\n', stderr);
 });
 
 test('verbena explain tag shows the same', { skip }, () => {
