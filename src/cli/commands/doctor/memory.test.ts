@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fakeHost } from '../../host-files.test.fixture.js';
-import { memlockLimit, memoryFindings } from './memory.js';
+import { memoryFindings } from './memory.js';
 
 const MEMINFO = `MemTotal:       24682416 kB
 MemAvailable:   20000000 kB
@@ -9,17 +9,7 @@ HugePages_Total:      16
 Hugepagesize:       2048 kB
 `;
 
-function limits(memlock: string): string {
-  return `Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         ${memlock}              ${memlock}              bytes\n`;
-}
-
 describe('Memory', () => {
-  it('the limit of locked memory is a number, or none', (context) => {
-    assert.equal(memlockLimit(fakeHost(context, { 'proc/self/limits': limits('8388608') })), 8388608);
-    assert.equal(memlockLimit(fakeHost(context, { 'proc/self/limits': limits('unlimited') })), Number.POSITIVE_INFINITY);
-    assert.equal(memlockLimit(fakeHost(context, {})), undefined);
-  });
-
   it('copying between processes follows Yama, and says what to do', (context) => {
     const finding = (scope: string | undefined) => {
       const files: Record<string, string> = scope === undefined ? {} : { 'proc/sys/kernel/yama/ptrace_scope': scope };

@@ -1,6 +1,7 @@
 /** Memory, and the limits that RDMA programs run into first: /dev/shm, locked memory, reading another process's memory. */
 
 import { statfsSync } from 'node:fs';
+import { lockedMemoryLimit, lockedMemoryWords } from '../../../verbs/providers/ibverbs/memory-lock.js';
 import type { HostFiles } from '../../host-files.js';
 import { formatSize } from '../../size.js';
 import type { Finding } from './finding.js';
@@ -8,18 +9,10 @@ import { memoryLimit } from './machine.js';
 
 const AREA = 'Memory';
 const SMALL_SHM = 512 * 2 ** 20;
-/** A NIC pins what is registered; below this, programs fail at their second buffer. */
-const SMALL_MEMLOCK = 2 ** 30;
 
 function kilobytes(text: string | undefined): number | undefined {
   const match = /^(\d+) kB$/.exec(text ?? '');
   return match ? Number(match[1]) * 1024 : undefined;
-}
-
-/** Soft limit of locked memory: bytes, Infinity, or undefined when it cannot be read. */
-export function memlockLimit(files: HostFiles): number | undefined {
-  const line = /^Max locked memory\s+(\S+)/m.exec(files.text('proc/self/limits') ?? '')?.[1];
-  return line === undefined ? undefined : line === 'unlimited' ? Number.POSITIVE_INFINITY : Number(line);
 }
 
 const YAMA: Readonly<Record<number, { level: Finding['level']; words: string; advice?: string }>> = {
@@ -80,7 +73,8 @@ export function memoryFindings(files: HostFiles, shmPath = '/dev/shm'): Finding[
   const total = kilobytes(files.field('proc/meminfo', 'MemTotal'));
   const available = kilobytes(files.field('proc/meminfo', 'MemAvailable'));
   const limit = memoryLimit(files);
-  const memlock = memlockLimit(files);
+  const memlock = lockedMemoryLimit(files.text('proc/self/limits') ?? '');
+  const isLow = memlock !== undefined && lockedMemoryWords(memlock).isLow;
   const hugePages = Number(files.field('proc/meminfo', 'HugePages_Total') ?? 0);
   const hugeSize = kilobytes(files.field('proc/meminfo', 'Hugepagesize'));
   const transparent = /\[(\w+)\]/.exec(files.text('sys/kernel/mm/transparent_hugepage/shmem_enabled') ?? '')?.[1];
@@ -104,12 +98,11 @@ export function memoryFindings(files: HostFiles, shmPath = '/dev/shm'): Finding[
     {
       area: AREA,
       what: 'locked memory',
-      level: memlock === undefined || memlock >= SMALL_MEMLOCK ? 'ok' : 'note',
+      level: isLow ? 'note' : 'ok',
       found: memlock === undefined ? 'unknown' : memlock === Number.POSITIVE_INFINITY ? 'no limit' : formatSize(memlock),
-      advice:
-        memlock !== undefined && memlock < SMALL_MEMLOCK
-          ? 'shared memory does not need it; for a NIC: ulimit -l unlimited, or docker run --ulimit memlock=-1'
-          : undefined,
+      advice: isLow
+        ? 'shared memory does not need it; for a NIC: ulimit -l unlimited, or docker run --ulimit memlock=-1'
+        : undefined,
       data: { bytes: memlock === Number.POSITIVE_INFINITY ? null : memlock },
     },
     copyPermission(files),

@@ -4,8 +4,12 @@ import { lockedMemoryLimit, lockedMemoryWords } from './memory-lock.js';
 
 describe('the limit of locked memory', () => {
   it('is read from the system', () => {
-    const limit = lockedMemoryLimit();
-    assert.ok(limit === undefined || limit >= 0);
+    const limits = (soft: string) =>
+      `Limit  Soft Limit  Hard Limit  Units\nMax locked memory         ${soft}   unlimited   bytes\n`;
+    assert.equal(lockedMemoryLimit(limits('8388608')), 8388608);
+    assert.equal(lockedMemoryLimit(limits('unlimited')), Number.POSITIVE_INFINITY);
+    assert.equal(lockedMemoryLimit(''), undefined);
+    assert.ok((lockedMemoryLimit() ?? 0) >= 0);
   });
 
   it('is a problem below 1 GiB, with what to do, unless the user may exceed it', () => {

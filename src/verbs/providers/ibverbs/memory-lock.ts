@@ -2,27 +2,28 @@
 
 import { readFileSync } from 'node:fs';
 
-/** Bytes that this process may lock, Infinity for no limit, undefined where the system does not say. */
-export function lockedMemoryLimit(): number | undefined {
+/** A file of /proc, undefined where there is none. */
+function textOf(path: string): string | undefined {
   try {
-    const line = /^Max locked memory\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'));
-    if (line === null) return undefined;
-    return line[1] === 'unlimited' ? Number.POSITIVE_INFINITY : Number(line[1]);
+    return readFileSync(path, 'utf8');
   } catch {
     return undefined;
   }
 }
 
-/** Whether this process may lock memory beyond the limit (CAP_IPC_LOCK). */
-function mayExceed(): boolean {
-  try {
-    const line = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'));
-    return line !== null && ((BigInt(`0x${line[1]}`) >> 14n) & 1n) === 1n;
-  } catch {
-    return false;
-  }
+/** Bytes that this process may lock, Infinity for no limit, undefined where the system does not say. @param limits text of /proc/self/limits */
+export function lockedMemoryLimit(limits = textOf('/proc/self/limits')): number | undefined {
+  const soft = /^Max locked memory\s+(\S+)/m.exec(limits ?? '')?.[1];
+  return soft === undefined ? undefined : soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft);
 }
 
+/** Whether this process may lock memory beyond the limit (CAP_IPC_LOCK). */
+function mayExceed(): boolean {
+  const bits = /^CapEff:\s*([0-9a-f]+)$/m.exec(textOf('/proc/self/status') ?? '')?.[1];
+  return bits !== undefined && ((BigInt(`0x${bits}`) >> 14n) & 1n) === 1n;
+}
+
+/** A NIC pins what is registered; below this, programs fail at their second buffer. */
 const ENOUGH = 2 ** 30;
 
 /** What the limit means for registering memory, one sentence; `isLow` when it will be in the way. */
