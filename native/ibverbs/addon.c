@@ -28,17 +28,30 @@ static port *port_at(call *c) {
   return d->port;
 }
 
+static napi_value text_of(napi_env env, int error, char *text, size_t length) {
+  if (error) return number(env, -error);
+  napi_value value;
+  napi_create_string_utf8(env, text, length, &value);
+  free(text);
+  return value;
+}
+
 /* devices() -> JSON text of every RDMA device with its ports, or -errno */
 static napi_value devices(napi_env env, napi_callback_info info) {
   (void)info;
   char *text;
   size_t length;
   const int error = devices_json(&text, &length);
-  if (error) return number(env, -error);
-  napi_value value;
-  napi_create_string_utf8(env, text, length, &value);
-  free(text);
-  return value;
+  return text_of(env, error, text, length);
+}
+
+/* portNow(door) -> JSON text of the port, or -errno */
+static napi_value port_now(napi_env env, napi_callback_info info) {
+  call c = arguments(env, info);
+  char *text;
+  size_t length;
+  const int error = port_json(port_at(&c), &text, &length);
+  return text_of(env, error, text, length);
 }
 
 /* ---- what happens ---- */
@@ -376,6 +389,7 @@ static napi_value cm_modify_js(napi_env env, napi_callback_info info) {
 NAPI_MODULE_INIT() {
   static const door_function functions[] = {
       {"devices", devices},
+      {"portNow", port_now},
       {"open", open_js},
       {"close", close_js},
       {"hold", hold},

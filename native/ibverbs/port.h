@@ -130,6 +130,9 @@ void port_run(port *p);
 /* Every RDMA device of the machine with its ports as JSON, which the caller frees; returns 0 or an errno. */
 int devices_json(char **text, size_t *length);
 
+/* The same of an open port, as it is now. */
+int port_json(port *p, char **text, size_t *length);
+
 /* `name`: a device's; returns 0 or an errno. `block`: COMMAND_OFFSET + COMMAND_BYTES bytes that outlive the port. */
 int port_open(const char *name, int number, void *block, port **out);
 /* Destroys everything that is left. */

@@ -58,6 +58,11 @@ export type AsyncEventType =
   | 'DEVICE_FATAL'
   | 'PORT_ACTIVE'
   | 'PORT_ERR'
+  | 'LID_CHANGE'
+  | 'PKEY_CHANGE'
+  | 'SM_CHANGE'
+  | 'CLIENT_REREGISTER'
+  | 'GID_CHANGE'
   | 'PEER_LOST'
   | 'PEER_STOPPED'
   | 'PEER_RESUMED';

@@ -6,11 +6,16 @@
 import { openSync, readdirSync, writeSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { openDevice, type QpAddress, VerbsError, WorkCompletions } from '../../src/verbs/index.js';
+import type { IbverbsDevice } from '../../src/verbs/providers/ibverbs/device.js';
 
 const CQ_ERR = 0;
 const PORT_ERR = 10;
 const QP_FATAL = 1;
 const DEVICE_FATAL = 8;
+const LID_CHANGE = 11;
+const PKEY_CHANGE = 12;
+const CLIENT_REREGISTER = 17;
+const GID_CHANGE = 18;
 /** Not of libibverbs: the stub puts a message into a shared receive queue. */
 const MESSAGE = 1000;
 
@@ -120,6 +125,19 @@ async function main(): Promise<void> {
     cause?.words,
   ]);
   report['stateAfterError'] = qp.state;
+
+  // The port is another one after each of these.
+  raise(LID_CHANGE, 1);
+  report['changes'] = [];
+  for (const code of [LID_CHANGE, PKEY_CHANGE, GID_CHANGE, CLIENT_REREGISTER]) {
+    raise(code, 2);
+    const { type } = await device.nextEvent({ timeoutMs: 20_000 });
+    const late = pd.createQp({ type: 'UD', sendCq: cq, recvCq: cq });
+    late.modify('INIT', { pkeyIndex: (device as IbverbsDevice).choice.pkeyIndex, port: 2, qkey: 1 });
+    const { av } = late.address();
+    (report['changes'] as unknown[]).push([type, av.lid, av.gid, device.gid]);
+    late.close();
+  }
 
   const shallow = device.createCq();
   raise(CQ_ERR, 0);

@@ -11,6 +11,7 @@
  *   a peer's GID that ends with :NNee   cannot be reached: errno 0xNN
  *   a WRITE with the key 0xdead         fails with REM_ACCESS_ERR and a code of the maker, and what follows is flushed
  *   CQ_ERR                              is of the newest completion queue
+ *   LID_CHANGE, PKEY_CHANGE, GID_CHANGE make it so: LIDs are 10 higher, the keys have moved by one, GIDs end with ::1NN
  */
 #include "stub.h"
 
@@ -32,7 +33,7 @@
 
 static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "stub0", .dev_name = "uverbs0"};
 static uint64_t posted, received, polls, polled, doorbells;
-static int alive, unacknowledged, has_fallen;
+static int alive, unacknowledged, has_fallen, has_changed[32]; /* by event */
 static struct ibv_cq *armed, *rung, *newest;
 static struct ibv_qp *pairs[64];
 static FILE *out;
@@ -201,7 +202,7 @@ int ibv_query_port(struct ibv_context *c, uint8_t number, struct _compat_ibv_por
                                .gid_tbl_len = 1,
                                .max_msg_sz = 1u << 30,
                                .pkey_tbl_len = 3,
-                               .lid = (uint16_t)(40 + number),
+                               .lid = (uint16_t)((has_changed[IBV_EVENT_LID_CHANGE] ? 50 : 40) + number),
                                .sm_lid = 1,
                                .active_width = 2,
                                .active_speed = 32,
@@ -213,7 +214,7 @@ int ibv_query_port(struct ibv_context *c, uint8_t number, struct _compat_ibv_por
 int ibv_query_pkey(struct ibv_context *c, uint8_t number, int index, __be16 *key) {
   (void)c, (void)number;
   static const uint16_t KEYS[] = {0x7fff, 0xffff, 0x8005};
-  *key = htons(KEYS[index]);
+  *key = htons(KEYS[(index + (has_changed[IBV_EVENT_PKEY_CHANGE] ? 2 : 0)) % 3]);
   return 0;
 }
 
@@ -225,6 +226,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entrie
     entries[i].gid_type = is_infiniband() ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
     static const uint8_t PREFIX[8] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0};
     memcpy(entries[i].gid.raw, PREFIX, 8);
+    entries[i].gid.raw[14] = (uint8_t)has_changed[IBV_EVENT_GID_CHANGE];
     entries[i].gid.raw[15] = (uint8_t)(i + 1);
   }
   return 2;
@@ -297,6 +299,7 @@ int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event) {
   if (words[0] == IBV_EVENT_CQ_ERR) event->element.cq = newest;
   if (words[0] == IBV_EVENT_QP_FATAL) event->element.qp->state = IBV_QPS_ERR;
   if (words[0] == IBV_EVENT_DEVICE_FATAL) has_fallen = 1;
+  has_changed[words[0] % 32] = 1;
   unacknowledged++;
   return 0;
 }

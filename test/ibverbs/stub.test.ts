@@ -204,6 +204,17 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
       assert.equal(found['stateAfterFatal'], 'ERR');
     });
 
+    it('has LID, partition and GID as they are after an event says that they changed', () => {
+      assert.deepEqual(found['changes'], [
+        ['LID_CHANGE', 52, 'fe80::2', 'fe80::2'],
+        ['PKEY_CHANGE', 52, 'fe80::2', 'fe80::2'],
+        ['GID_CHANGE', 52, 'fe80::102', 'fe80::102'],
+        ['CLIENT_REREGISTER', 52, 'fe80::102', 'fe80::102'],
+      ]);
+      const inits = told.match(/^init pkey=\d port=2$/gm)?.map((line) => line[10]);
+      assert.deepEqual(inits?.slice(-4), ['1', '2', '2', '2'], 'the default partition has moved');
+    });
+
     it('tells the status of a failed request with the words and the code of the maker, and what a flushed one waited for', () => {
       const [first, second] = found['failed'] as [id: number, opcode: string, status: string, words: string][];
       assert.deepEqual(first.slice(0, 3), [81, 'RDMA_WRITE', 'REM_ACCESS_ERR']);

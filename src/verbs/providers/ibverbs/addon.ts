@@ -23,6 +23,8 @@ export interface IbverbsAddon {
   /** JSON of every device: see discovery.ts. */
   devices(): string | number;
   open(device: string, port: number, block: ArrayBuffer, callback: Happened): { handle: Handle; run: () => void } | number;
+  /** JSON of the open port as it is now: PortInfo of discovery.ts. */
+  portNow(handle: Handle): string | number;
   close(handle: Handle): void;
   hold(handle: Handle, on: number): void;
   /** Calls `callback` for everything that has happened. */

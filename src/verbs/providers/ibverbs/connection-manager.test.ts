@@ -36,7 +36,7 @@ function stage() {
   };
   const device = { addon, handle: 1, isClosed: false, hold: () => {}, progress: () => {}, block: new CommandBlock() };
   const choice = { device: { transport: 0, name: 'nic0' }, port: { number: 1 } };
-  const manager = new ConnectionManager({ ...device, choice } as unknown as IbverbsDevice, '127.0.0.1');
+  const manager = new ConnectionManager({ ...device, choice } as unknown as IbverbsDevice, () => '127.0.0.1');
   const queuePair = () => {
     const qp = { type: 'RC', qpNum: 5, state: 'RESET', stop: () => {}, moveManaged: () => {} };
     return qp as unknown as IbverbsQueuePair;

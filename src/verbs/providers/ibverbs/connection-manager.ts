@@ -86,8 +86,8 @@ interface Pending extends Waiter<Connection> {
 export class ConnectionManager {
   private readonly device: IbverbsDevice;
   private readonly directory: Directory;
-  /** Of the port's interface. */
-  private readonly ip: string | undefined;
+  /** The address of the port's interface, which may change. */
+  private readonly findIp: () => string | undefined;
   private readonly listeners = new Map<number, PortListener>();
   private readonly requests = new Map<number, Request>();
   private readonly pending = new Map<number, Pending>();
@@ -95,14 +95,15 @@ export class ConnectionManager {
   /** Private data that came ahead of its request, by sender's number. */
   private readonly parts = new Map<number, Uint8Array>();
 
-  constructor(device: IbverbsDevice, ip: string | undefined) {
+  constructor(device: IbverbsDevice, findIp: () => string | undefined) {
     this.device = device;
-    this.ip = ip;
+    this.findIp = findIp;
     this.directory = new Directory('ibverbs');
   }
 
   private get ownIp(): string {
-    if (this.ip !== undefined) return this.ip;
+    const ip = this.findIp();
+    if (ip !== undefined) return ip;
     const { device, port } = this.device.choice;
     throw new VerbsError(
       'VERBS_NO_DEVICE',

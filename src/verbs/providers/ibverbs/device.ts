@@ -22,7 +22,7 @@ import { eventOf } from './async-events.js';
 import { CommandBlock } from './command-block.js';
 import { IbverbsCompletionQueue } from './completion-queue.js';
 import { ConnectionManager } from './connection-manager.js';
-import { addressOf, type Choice, gidBytes, gidWords, isInfiniBand, isIwarp } from './discovery.js';
+import { addressOf, type Choice, gidBytes, gidWords, isInfiniBand, isIwarp, type PortInfo, renewed } from './discovery.js';
 import type { IbverbsMemoryRegion } from './memory-region.js';
 import { IbverbsProtectionDomain } from './protection-domain.js';
 import type { IbverbsQueuePair } from './queue-pair.js';
@@ -33,14 +33,13 @@ const INLINE_SIZES = [4096, 2048, 1024, 512, 256, 128, 64, 32, 16];
 export class IbverbsDevice extends ProvidedDevice {
   readonly provider = 'ibverbs';
   readonly name: string;
-  readonly gid: string;
   readonly capabilities: Capabilities;
   readonly addon: IbverbsAddon;
   readonly handle: Handle;
   readonly block = new CommandBlock();
   readonly memory: MappedMemory;
-  /** Device, port, GID and partition, and why these. */
-  readonly choice: Choice;
+  /** Device, port, GID and partition, and why these were taken; the port as it was at the last event. */
+  choice: Choice;
   /** READs and atomics outstanding that the hardware can keep, as target and as initiator. */
   readonly maxTargetReads: number;
   readonly maxReads: number;
@@ -62,11 +61,10 @@ export class IbverbsDevice extends ProvidedDevice {
 
   private constructor(addon: IbverbsAddon, choice: Choice, name: string) {
     super();
-    const { device, port, gid } = choice;
+    const { device, port } = choice;
     this.addon = addon;
     this.choice = choice;
     this.name = name;
-    this.gid = gidWords(gid);
     this.door = openDoor();
     this.memory = new MappedMemory(this.door, 'verbena-ibverbs', () => this.regions);
     const opened = addon.open(device.name, port.number, this.block.buffer, (...what) => this.happened(...what));
@@ -120,6 +118,10 @@ export class IbverbsDevice extends ProvidedDevice {
     return { maxInline, dc };
   }
 
+  get gid(): string {
+    return gidWords(this.choice.gid);
+  }
+
   override get av(): AddressVector {
     const { device, port } = this.choice;
     return isInfiniBand(device, port) ? { gid: this.gid, lid: port.lid } : { gid: this.gid };
@@ -145,11 +147,18 @@ export class IbverbsDevice extends ProvidedDevice {
     const { type, words, about } = eventOf(code);
     if (type === undefined) return;
     if (about === 'port' && object !== this.choice.port.number) return; // another port of the same device
+    if (about === 'port') this.renew();
     const qp = about === 'qp' ? this.queuePairs.get(object) : undefined;
     if (about === 'cq') this.cqs.get(object)?.failed();
     if (about === 'device') this.fell(words);
     if (qp?.raised(type) === false) return;
     this.raise({ type, words, ...(qp && { qpNum: qp.qpNum, peer: qp.peerName }) });
+  }
+
+  /** Reads the port again. What cannot be asked stays as it was: the device says by another event that it failed. */
+  private renew(): void {
+    const text = this.addon.portNow(this.handle);
+    if (typeof text === 'string') this.choice = renewed(this.choice, JSON.parse(text) as PortInfo);
   }
 
   /** The device failed, or was taken out: there will be no completions. */
@@ -231,7 +240,7 @@ export class IbverbsDevice extends ProvidedDevice {
   // ---- connections and events ----
 
   protected get connections(): ConnectionManager {
-    this.manager ??= new ConnectionManager(this, addressOf(this.choice));
+    this.manager ??= new ConnectionManager(this, () => addressOf(this.choice));
     return this.manager;
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { choose, type DeviceInfo, type GidInfo, type PortInfo } from './discovery.js';
+import { choose, type DeviceInfo, type GidInfo, type PortInfo, renewed } from './discovery.js';
 
 const LINK_LOCAL = 'fe800000000000000000000000000001';
 const V4 = '00000000000000000000ffff0a000001';
@@ -38,6 +38,21 @@ describe('the choice of an RDMA port', () => {
     const { gid: chosen, reasons } = choose([device('mlx5_0', [port(1)])], 'mlx5_0:1?gid=3');
     assert.equal(chosen.index, 3);
     assert.match(reasons[1], /you named it/);
+  });
+
+  it('keeps GID and partition where a port has changed, wherever they stand then', () => {
+    const before = choose([device('mlx5_0', [port(1)])], 'mlx5_0');
+    const after = (gids: readonly GidInfo[]) => renewed(before, port(1, { gids, pkeys: [[4, 0xffff]] }));
+    assert.equal(after([gid(0, 2, V6), gid(8, 2, V4)]).gid.index, 8);
+    assert.equal(after([gid(0, 2, LINK_LOCAL), gid(1, 2, V6)]).gid.index, 1, 'the best that is left');
+    assert.equal(after([]).gid, before.gid, 'until there is another');
+    assert.equal(after([]).pkeyIndex, 4);
+    const asked = choose([device('mlx5_0', [port(1)])], 'mlx5_0?gid=3');
+    assert.deepEqual(
+      renewed(asked, port(1, { gids: [gid(3, 2, V4), gid(4, 2, V6)] })).gid,
+      gid(3, 2, V4),
+      'an index that was asked for',
+    );
   });
 
   it('takes the fastest active port of all devices, and says so', () => {

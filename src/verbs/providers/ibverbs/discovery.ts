@@ -67,6 +67,8 @@ export interface Choice {
   readonly device: DeviceInfo;
   readonly port: PortInfo;
   readonly gid: GidInfo;
+  /** Index of the GID that was asked for, if one was. */
+  readonly askedGid: number | undefined;
   readonly pkeyIndex: number;
   readonly serviceLevel: number;
   readonly trafficClass: number;
@@ -248,6 +250,7 @@ export function choose(devices: readonly DeviceInfo[], text: string | undefined)
     device,
     port,
     gid,
+    askedGid: wish.gid,
     pkeyIndex,
     serviceLevel: wish.sl,
     trafficClass: wish.tc,
@@ -258,6 +261,17 @@ export function choose(devices: readonly DeviceInfo[], text: string | undefined)
       ...(isInfiniBand(device, port) && key !== undefined ? [`partition ${keyText(key)}: ${keyWhy}`] : []),
     ],
   };
+}
+
+/** The same choice on a port that has changed: GID and partition wherever they stand now; where the GID is gone, the best that is left. */
+export function renewed(choice: Choice, port: PortInfo): Choice {
+  const { device, gid, askedGid, pkeyIndex } = choice;
+  const kept =
+    port.gids.find(({ index }) => index === askedGid) ?? port.gids.find((one) => one.gid === gid.gid && one.type === gid.type);
+  const best = kept ?? (port.gids.length > 0 ? pickGid(device, port, undefined)[0] : gid);
+  const key = choice.port.pkeys.find(([index]) => index === pkeyIndex)?.[1];
+  const moved = port.pkeys.find(([, value]) => value === key)?.[0];
+  return { ...choice, port, gid: best, pkeyIndex: moved ?? pkeyIndex };
 }
 
 /** Name of the network interface that belongs to a GID, or undefined. */

@@ -5,7 +5,6 @@
 import type { Provider } from '../../open-device.js';
 import { whyUnavailable } from '../opening.js';
 import { loadIbverbs } from './addon.js';
-import { IbverbsDevice } from './device.js';
 import { choose, listDevices } from './discovery.js';
 
 export const ibverbsProvider: Provider = {
@@ -16,6 +15,7 @@ export const ibverbsProvider: Provider = {
 
   /** 'ibverbs' is the best port; 'ibverbs:mlx5_0', 'ibverbs:mlx5_0:2', 'ibverbs:mlx5_0:2?gid=3&pkey=0x8001'. */
   async open(device, options) {
+    const { IbverbsDevice } = await import('./device.js');
     const addon = loadIbverbs();
     return IbverbsDevice.open(addon, choose(listDevices(addon), device), options);
   },
