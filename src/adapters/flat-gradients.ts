@@ -8,7 +8,8 @@ import { Communicator } from '../collectives/index.js';
 import type { World } from '../launch/index.js';
 import { type Compression, checkCompression } from '../train/compression/compression.js';
 import { schemeOf } from '../train/compression/scheme-choice.js';
-import { type Device, openDevice } from '../verbs/index.js';
+import type { Device } from '../verbs/index.js';
+import { openDevice } from '../verbs/open-device.js';
 
 export interface DistributedOptions {
   /** What becomes of the ranks' gradients. Default 'avg', the mean: right where every rank has as many samples. */

@@ -4,14 +4,13 @@
  */
 
 import type { World } from '../launch/index.js';
-import { openContext, type Worker } from '../messaging/index.js';
+import type { Worker } from '../messaging/index.js';
 import { listedTopology, type Topology } from '../schedule/topology.js';
 import { CollectiveError } from './errors.js';
 import type { Exchange, Patience } from './exchange.js';
 import type { Executor, ExecutorKind } from './executor.js';
 import { HostExecutor } from './host-executor.js';
-import { MessagingExecutor } from './messaging/executor.js';
-import { connectLinks, type LinkWorkers } from './messaging/links.js';
+import type { LinkWorkers } from './messaging/links.js';
 import { Surroundings } from './surroundings.js';
 
 /** What runs the calls of a communicator, and why. */
@@ -142,6 +141,10 @@ async function openMessaging(
   surroundings: Surroundings | undefined,
   why: string,
 ): Promise<Opened> {
+  const [{ connectLinks }, { MessagingExecutor }] = await Promise.all([
+    import('./messaging/links.js'),
+    import('./messaging/executor.js'),
+  ]);
   const links = await connectLinks(rank, size, exchange, key, workers, patience);
   const executor = new MessagingExecutor({ rank, size, key, links, surroundings });
   const used = links.flatMap((link) => (link === undefined ? [] : [link.endpoint.provider]));
@@ -155,9 +158,9 @@ const nearWorkers = new WeakMap<World, Promise<Worker>>();
 function nearWorker(world: World): Promise<Worker> {
   let worker = nearWorkers.get(world);
   if (worker === undefined) {
-    worker = openContext({ device: 'shm', name: `rank ${world.rank}, inside the host` }).then((context) =>
-      context.createWorker(),
-    );
+    worker = import('../messaging/context.js')
+      .then(({ openContext }) => openContext({ device: 'shm', name: `rank ${world.rank}, inside the host` }))
+      .then((context) => context.createWorker());
     nearWorkers.set(world, worker);
   }
   return worker;

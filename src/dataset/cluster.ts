@@ -16,8 +16,7 @@
 
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { readEnvironment } from '../launch/index.js';
-import { LOCAL_JOB, startJob } from '../launch/launcher/job.js';
+import { readEnvironment } from '../launch/environment.js';
 import { typescriptExecArgv } from '../launch/typescript/typescript.js';
 import { DatasetError } from './errors.js';
 import type { SessionOptions } from './options.js';
@@ -40,6 +39,7 @@ export async function cluster(options: ClusterOptions, script: string): Promise<
   }
   if (readEnvironment().launcher !== 'single') return openDatasets(session);
   const path = fileURLToPath(script);
+  const { LOCAL_JOB, startJob } = await import('../launch/launcher/job.js');
   const job = startJob({
     ...LOCAL_JOB,
     size: workers,

@@ -15,7 +15,8 @@
  * ```
  */
 
-import { init, type World } from '../launch/index.js';
+import type { World } from '../launch/index.js';
+import { init } from '../launch/world.js';
 import { Accumulator } from './accumulator.js';
 import { Broadcast } from './broadcast.js';
 import { Columns, memoryColumnsNode } from './columns/columns.js';

@@ -58,7 +58,7 @@ export class RankWorker {
   }
 
   async #open(): Promise<Worker> {
-    const { openContext } = await import('../messaging/index.js');
+    const { openContext } = await import('../messaging/context.js');
     const self = this.#members[this.#rank];
     this.#context = await openContext({
       ...(engineOf(this.#members) === 'ucx' ? { engine: 'ucx' } : { device: await this.#devices(self) }),

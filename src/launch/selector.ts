@@ -115,7 +115,7 @@ export type Availability = ReadonlyMap<string, string | undefined>;
 
 /** Asks every provider whether it works here. Loads the verbs layer, which a rank that only waits does not need. */
 export async function availableProviders(): Promise<Availability> {
-  const { getProvider } = await import('../verbs/index.js');
+  const { getProvider } = await import('../verbs/open-device.js');
   const found = new Map<string, string | undefined>();
   for (const name of new Set(CANDIDATES.map(({ provider }) => provider))) {
     // Where there is no device, libibverbs is not loaded to say so.

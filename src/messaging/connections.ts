@@ -5,7 +5,8 @@
  * network that is in both lists. Networks of the same kind on both sides (two NICs each) become further paths of the endpoint, for large transfers.
  */
 
-import { type ConnectionRequest, VerbsError, type Listener as VerbsListener } from '../verbs/index.js';
+import { VerbsError } from '../verbs/errors.js';
+import type { ConnectionRequest, Listener as VerbsListener } from '../verbs/index.js';
 import type { Connecting } from './engine.js';
 import { MessagingError } from './errors.js';
 import { Listener } from './listener.js';

@@ -2,8 +2,9 @@
  * A context: what messages go over, and the memory it knows. Workers come from it. It stands on the devices of the verbs engine, or on UCX.
  */
 
+import { VerbsError } from '../verbs/errors.js';
 import type { Device, MapFileOptions, ProtectionDomain } from '../verbs/index.js';
-import { openDevice, VerbsError } from '../verbs/index.js';
+import { openDevice } from '../verbs/open-device.js';
 import { hostIdentity } from './host-identity.js';
 import type { RegistrationCache } from './memory/registration-cache.js';
 import { type ContextOptions, checkContextOptions, ucxSettings, type WorkerOptions } from './options.js';

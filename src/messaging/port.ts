@@ -1,6 +1,7 @@
 /** A port: a worker's place on one rail. Its completion queue, the word that tells peers whether it sleeps, and the listener that peers connect to. */
 
-import { type CompletionQueue, type MemoryRegion, type Listener as VerbsListener, WorkCompletions } from '../verbs/index.js';
+import type { CompletionQueue, MemoryRegion, Listener as VerbsListener } from '../verbs/index.js';
+import { WorkCompletions } from '../verbs/work-completions.js';
 import type { Lane } from './lane.js';
 import { MAILBOX_BYTES, Mailbox } from './mailbox.js';
 import type { Rail } from './rail.js';

@@ -11,7 +11,8 @@
  * ```
  */
 
-import { type Connection, type ConnectionRequest, type MemoryRegion, type QueuePair, VerbsError } from '../verbs/index.js';
+import { VerbsError } from '../verbs/errors.js';
+import type { Connection, ConnectionRequest, MemoryRegion, QueuePair } from '../verbs/index.js';
 import { MessagingError, PeerLost } from './errors.js';
 import { Lane } from './lane.js';
 import { type RingReader, type RingShape, type RingWriter, ringBytes } from './patterns/ring-region.js';

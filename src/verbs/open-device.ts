@@ -5,7 +5,7 @@
 import type { Device, DeviceOptions } from './device.js';
 import { VerbsError } from './errors.js';
 
-/** A way to get devices. */
+/** A way to get devices. Its device is loaded when one is opened: ranks ask every provider whether it works. */
 export interface Provider {
   readonly name: string;
   /** What it is, one line. */

@@ -8,7 +8,8 @@
  * all. Are they not, the two ranks named tell everybody what they called and where, and the call ends with COLL_MISMATCH at all ranks alike.
  */
 
-import { type Payload, payloadOf } from '../../messaging/index.js';
+import type { Payload } from '../../messaging/index.js';
+import { payloadOf } from '../../messaging/payload.js';
 import { describeMismatch, type Signature, type Statement } from '../call-site.js';
 
 /** Words: hash, second hash, rank; of the smallest, then of the largest. */

@@ -6,7 +6,8 @@
  *   copy, reduce     own buffer ──> own buffer
  */
 
-import { type Payload, payloadOf } from '../../messaging/index.js';
+import type { Payload } from '../../messaging/index.js';
+import { payloadOf } from '../../messaging/payload.js';
 import { windowOf } from '../../schedule/contract.js';
 import { OPCODES } from '../../schedule/encoding.js';
 import type { Instruction, Schedule } from '../../schedule/schedule.js';

@@ -8,7 +8,8 @@
  * who calls `advance`: a loop on the caller's thread, or the event loop.
  */
 
-import { type Payload, payloadOf, type Request as Transfer } from '../../messaging/index.js';
+import type { Payload, Request as Transfer } from '../../messaging/index.js';
+import { payloadOf } from '../../messaging/payload.js';
 import { OPCODES } from '../../schedule/encoding.js';
 import { siteOf, traceHere } from '../call-site.js';
 import { CollectiveError } from '../errors.js';

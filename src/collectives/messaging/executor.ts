@@ -12,7 +12,9 @@
  * that the first did not live to tell everybody.
  */
 
-import { MessagingError, type Payload, payloadOf, type Request as Transfer, type Worker } from '../../messaging/index.js';
+import { MessagingError } from '../../messaging/errors.js';
+import type { Payload, Request as Transfer, Worker } from '../../messaging/index.js';
+import { payloadOf } from '../../messaging/payload.js';
 import type { Addon } from '../../native/addon.js';
 import { loadAddon } from '../../native/load.js';
 import { signatureOf } from '../call-site.js';

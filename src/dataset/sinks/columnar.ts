@@ -1,12 +1,13 @@
 /** Arrow and Parquet as output: one file per partition. */
 
-import { makeVector, RecordBatchFileWriter, Table, tableToIPC, vectorFromArray } from 'apache-arrow';
+import type { Table } from 'apache-arrow';
 import type { ColumnBatch } from '../columns/batch.js';
 import type { Engine } from '../engine.js';
 import { systemError } from '../errors.js';
 import type { ActionOptions } from '../options.js';
 import type { PlanNode } from '../plan/node.js';
 import type { Batch } from '../plan/task.js';
+import { arrow } from '../sources/arrow-library.js';
 import { openDuckDb } from '../sources/duckdb.js';
 import { OutputFile, saveParts } from './parts.js';
 import { checkFields } from './text.js';
@@ -14,6 +15,7 @@ import { checkFields } from './text.js';
 /** Batches of columns as an Arrow table. */
 function tableOfColumns(batches: readonly ColumnBatch[]): Table | undefined {
   if (batches.length === 0) return undefined;
+  const { makeVector, Table } = arrow();
   const tables = batches.map(({ schema, arrays }) => {
     const vectors = Object.fromEntries(Object.keys(schema).map((name, c) => [name, makeVector(arrays[c] as Float64Array)]));
     return new Table(vectors);
@@ -24,6 +26,7 @@ function tableOfColumns(batches: readonly ColumnBatch[]): Table | undefined {
 /** Rows as an Arrow table: fields of the first row; numbers are Float64, what else there is becomes what Arrow infers. */
 function tableOfRows(rows: readonly unknown[]): Table | undefined {
   if (rows.length === 0) return undefined;
+  const { makeVector, Table, vectorFromArray } = arrow();
   const names = Object.keys(rows[0] as object);
   for (const row of rows) checkFields(row as Record<string, unknown>, names);
   const columns = Object.fromEntries(
@@ -74,7 +77,9 @@ function saveTables(
 }
 
 export function saveArrowRows(engine: Engine, node: PlanNode, folder: string, options: ActionOptions): Promise<void> {
-  return saveTables(engine, node, folder, '.arrow', options, gatherRows, (table, file) => file.write(tableToIPC(table, 'file')));
+  return saveTables(engine, node, folder, '.arrow', options, gatherRows, (table, file) =>
+    file.write(arrow().tableToIPC(table, 'file')),
+  );
 }
 
 function saveParquet(engine: Engine, node: PlanNode, folder: string, options: ActionOptions, gather: Gather): Promise<void> {
@@ -94,7 +99,7 @@ function saveParquet(engine: Engine, node: PlanNode, folder: string, options: Ac
 export function saveArrowColumns(engine: Engine, node: PlanNode, folder: string, options: ActionOptions): Promise<void> {
   return saveParts(engine, node, folder, '.arrow', options, async (batches, path, task) => {
     const file = new OutputFile(path);
-    const writer = new RecordBatchFileWriter();
+    const writer = new (arrow().RecordBatchFileWriter)();
     const written = (async () => {
       for await (const bytes of writer) file.write(bytes);
     })();

@@ -6,13 +6,14 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { getSystemErrorName } from 'node:util';
-import { type Schema as ArrowSchema, type RecordBatch, RecordBatchReader } from 'apache-arrow';
+import type { Schema as ArrowSchema, RecordBatch } from 'apache-arrow';
 import { loadAddon } from '../../native/load.js';
 import { ColumnBatch, concatBatches } from '../columns/batch.js';
 import { type ColumnArray, type Schema, type Type, typeOf } from '../columns/schema.js';
 import { DatasetError } from '../errors.js';
 import { PlanNode } from '../plan/node.js';
 import type { Batch } from '../plan/task.js';
+import { arrow } from './arrow-library.js';
 import { inputFiles } from './files.js';
 
 function unreadable(path: string, cause: unknown): DatasetError {
@@ -31,7 +32,7 @@ function readSchema(path: string): ArrowSchema {
       if (typeof mapped === 'number') throw new Error(size === 0 ? 'it is empty' : getSystemErrorName(-mapped));
       const bytes = new Uint8Array(view(mapped[0], 0, size));
       stop(mapped[0]); // unmapped when the view goes
-      const { schema } = RecordBatchReader.from(bytes).open();
+      const { schema } = arrow().RecordBatchReader.from(bytes).open();
       if (!schema) throw new Error('it has no schema');
       return schema;
     } finally {
@@ -47,7 +48,7 @@ async function countBatches(path: string): Promise<number | undefined> {
   try {
     const file = await open(path);
     try {
-      const reader = await RecordBatchReader.from(file);
+      const reader = await arrow().RecordBatchReader.from(file);
       await reader.open();
       return reader.isFile() ? reader.numRecordBatches : undefined;
     } finally {
@@ -84,7 +85,7 @@ async function* batchesOf({ path, from, to }: Part): AsyncGenerator<RecordBatch>
   try {
     const file = await open(path);
     try {
-      const reader = await RecordBatchReader.from(file);
+      const reader = await arrow().RecordBatchReader.from(file);
       await reader.open();
       if (to === undefined || !reader.isFile()) {
         for await (const batch of reader) yield batch;

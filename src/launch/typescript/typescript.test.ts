@@ -47,8 +47,8 @@ describe("a user's TypeScript", () => {
   });
 
   it('can be imported into this thread, CommonJS included', async () => {
-    registerTypeScript();
-    registerTypeScript();
+    await registerTypeScript(join(dir, 'main.ts'));
+    await registerTypeScript();
     const shape = (await import(pathToFileURL(join(dir, 'shape.ts')).href)) as { sidesOf(shape: { sides: number }): number };
     assert.equal(shape.sidesOf({ sides: 3 }), 3);
     const old = (await import(pathToFileURL(join(dir, 'old.cts')).href)) as { default: { text: string } };

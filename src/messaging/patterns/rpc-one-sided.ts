@@ -3,15 +3,8 @@
  * nothing at all, so it serves while it computes, sleeps or collects garbage. What cannot be computed by the client needs one of the other forms.
  */
 
-import {
-  type Device,
-  type MemoryRegion,
-  type PreparedSend,
-  type ProtectionDomain,
-  type QueuePair,
-  type RemoteRegion,
-  WorkCompletions,
-} from '../../verbs/index.js';
+import type { Device, MemoryRegion, PreparedSend, ProtectionDomain, QueuePair, RemoteRegion } from '../../verbs/index.js';
+import { WorkCompletions } from '../../verbs/work-completions.js';
 
 /** The client's side of a table of records of equal size. */
 export class OneSidedTable {

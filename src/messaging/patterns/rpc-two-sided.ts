@@ -6,16 +6,9 @@
  * ```
  */
 
-import {
-  type Device,
-  type MemoryRegion,
-  type PreparedRecv,
-  type PreparedSend,
-  type ProtectionDomain,
-  type QueuePair,
-  WC_RECV,
-  WorkCompletions,
-} from '../../verbs/index.js';
+import type { Device, MemoryRegion, PreparedRecv, PreparedSend, ProtectionDomain, QueuePair } from '../../verbs/index.js';
+import { WC_RECV } from '../../verbs/opcode.js';
+import { WorkCompletions } from '../../verbs/work-completions.js';
 
 /** Fills the reply and returns its length. Both are views that are valid during the call. */
 export type RpcHandler = (request: Uint8Array, reply: Uint8Array) => number;

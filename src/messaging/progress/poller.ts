@@ -9,7 +9,7 @@
  */
 
 import { pause } from '../../native/pause.js';
-import { WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../verbs/index.js';
+import { WC_RECV, WC_RECV_RDMA_WITH_IMM } from '../../verbs/opcode.js';
 import type { Progress } from '../engine.js';
 import { PeerLost } from '../errors.js';
 import type { RingReader } from '../patterns/ring-region.js';

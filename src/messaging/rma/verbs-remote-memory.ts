@@ -6,7 +6,8 @@
  * ```
  */
 
-import { type PreparedSend, type QpAddress, type RemoteRegion, VerbsError } from '../../verbs/index.js';
+import { VerbsError } from '../../verbs/errors.js';
+import type { PreparedSend, QpAddress, RemoteRegion } from '../../verbs/index.js';
 import { MessagingError, PeerLost } from '../errors.js';
 import type { Registration } from '../memory/registration-cache.js';
 import type { Payload } from '../payload.js';

@@ -11,7 +11,7 @@
  */
 
 import { announce, inquire, type Withdraw } from '../../native/announcement.js';
-import { VerbsError } from '../../verbs/index.js';
+import { VerbsError } from '../../verbs/errors.js';
 import { ipText } from '../../verbs/ip-address.js';
 import { checkName, parseTarget } from '../../verbs/providers/roce/service.js';
 import type { Connecting } from '../engine.js';

@@ -3,7 +3,8 @@
 import { basename } from 'node:path';
 import { markAsUntransferable } from 'node:worker_threads';
 import { openDoor } from '../../native/door.js';
-import { type MapFileOptions, VerbsError } from '../../verbs/index.js';
+import { VerbsError } from '../../verbs/errors.js';
+import type { MapFileOptions } from '../../verbs/index.js';
 import { MappedMemory } from '../../verbs/providers/mapped-memory.js';
 import { refuseMovable } from '../../verbs/providers/registrable.js';
 import { hasRoom } from '../../verbs/providers/shm/segment.js';

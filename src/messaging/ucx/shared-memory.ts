@@ -4,7 +4,7 @@
  */
 
 import { readFileSync, statfsSync } from 'node:fs';
-import { VerbsError } from '../../verbs/index.js';
+import { VerbsError } from '../../verbs/errors.js';
 
 const MIB = 2 ** 20;
 const inMib = (bytes: number): string => (bytes / MIB).toFixed(1);

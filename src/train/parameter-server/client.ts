@@ -8,15 +8,8 @@
  * server that has that step already only says so.
  */
 import type { World } from '../../launch/index.js';
-import {
-  Context,
-  type Endpoint,
-  type ExposedMemory,
-  openContext,
-  PeerLost,
-  type RemoteMemory,
-  type Worker,
-} from '../../messaging/index.js';
+import { PeerLost } from '../../messaging/errors.js';
+import type { Context, Endpoint, ExposedMemory, RemoteMemory, Worker } from '../../messaging/index.js';
 import { ucxSettings } from '../../messaging/options.js';
 import type { Optimizer } from '../../nn/index.js';
 import type { Device } from '../../verbs/index.js';
@@ -146,6 +139,7 @@ export class ParameterClient {
       throw new RangeError(`the plan has ${plan.floats} parameters: got ${parameters.length}, and ${gradients.length} gradients`);
     }
     const isUcx = ucxSettings({ device: plan.device }) !== undefined;
+    const { Context, openContext } = await import('../../messaging/context.js');
     const context = isUcx ? await openContext({ device: plan.device, name }) : new Context(device, { name });
     const messages = await context.createWorker({ mode: 'event' });
     messages.vouchesFor = world && (({ peer }) => world.liveness.board.vouchesFor(peer));

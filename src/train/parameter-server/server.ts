@@ -9,14 +9,8 @@
  * them, one-sided, into memory of its own. Workers pull by READ: that needs nobody here.
  */
 import type { Board } from '../../launch/board.js';
-import {
-  type Context,
-  type Endpoint,
-  type ExposedMemory,
-  PeerLost,
-  type RemoteMemory,
-  type Worker,
-} from '../../messaging/index.js';
+import { PeerLost } from '../../messaging/errors.js';
+import type { Context, Endpoint, ExposedMemory, RemoteMemory, Worker } from '../../messaging/index.js';
 import type { ParameterRange } from '../../nn/index.js';
 import { HANDLER, header, KIND, LATE, take } from './protocol.js';
 import { type ReplicaShape, ReplicaWriter, replicaBytes, restoreReplica } from './replica.js';

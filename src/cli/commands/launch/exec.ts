@@ -21,7 +21,7 @@ export const exec = defineCommand({
   async run({ positionals }) {
     const script = findScript(positionals[0]);
     const { rank, size, launcher } = readEnvironment(); // contradictory variables are an error before the script starts
-    registerTypeScript();
+    await registerTypeScript(script);
     process.execArgv.push(...typescriptExecArgv()); // what the script forks may be TypeScript, too
     process.argv = [process.argv[0], script, ...positionals.slice(1)];
     // From here on this is the script's process: signals mean what they mean to node.

@@ -7,7 +7,6 @@ import { openDoor } from '../../../native/door.js';
 import type { Provider } from '../../open-device.js';
 import { whyUnavailable } from '../opening.js';
 import { localAddress } from './address.js';
-import { RoceDevice } from './device.js';
 
 export const roceProvider: Provider = {
   name: 'roce',
@@ -17,6 +16,7 @@ export const roceProvider: Provider = {
 
   /** 'roce' is the loopback; 'roce:eth0', 'roce:10.0.0.1', 'roce:10.0.0.1:5000', 'roce:[fd00::1]:5000'. */
   async open(device, options) {
+    const { RoceDevice } = await import('./device.js');
     return RoceDevice.open(localAddress(device), options);
   },
 };

@@ -6,7 +6,6 @@ import { openDoor } from '../../../native/door.js';
 import { VerbsError } from '../../errors.js';
 import type { Provider } from '../../open-device.js';
 import { whyUnavailable } from '../opening.js';
-import { ShmDevice } from './device.js';
 
 export const shmProvider: Provider = {
   name: 'shm',
@@ -17,6 +16,7 @@ export const shmProvider: Provider = {
   async open(device, options) {
     if (device !== undefined)
       throw new VerbsError('VERBS_NO_DEVICE', `shm has one device without a name: open 'shm', not 'shm:${device}'`);
+    const { ShmDevice } = await import('./device.js');
     return new ShmDevice(options);
   },
 };
