@@ -5,7 +5,7 @@ import type { Connecting, Ending } from './engine.js';
 import { MessagingError, PeerLost } from './errors.js';
 import type { Peers } from './peers.js';
 import type { CallOptions } from './request.js';
-import { PENDING } from './requests.js';
+import { PENDING, type RequestRow } from './requests.js';
 import type { TagMatching } from './tag/tag-matching.js';
 import type { Worker } from './worker.js';
 
@@ -34,7 +34,7 @@ export abstract class Closing<E extends Endpoint, W extends EngineWorker<E>> imp
   /** The endpoint is out of progress: nothing waits on it any more. */
   protected abstract retire(endpoint: E, wasLive: boolean): void;
   /** A request of an endpoint that has ended is over. */
-  protected abstract letGo(index: number): void;
+  protected abstract letGo(row: RequestRow): void;
   /** Gives back what an endpoint that has ended held. */
   protected abstract release(endpoint: E): void;
   abstract stop(): void;
@@ -45,8 +45,8 @@ export abstract class Closing<E extends Endpoint, W extends EngineWorker<E>> imp
     endpoint.state = 'failed';
     endpoint.failure = error;
     const { requests } = this.worker;
-    this.#end(endpoint, error, (index) =>
-      error instanceof PeerLost ? new PeerLost(error.peer, requests.describe(index), error.message) : error,
+    this.#end(endpoint, error, (row) =>
+      error instanceof PeerLost ? new PeerLost(error.peer, requests.describe(row), error.message) : error,
     );
   }
 
@@ -79,7 +79,7 @@ export abstract class Closing<E extends Endpoint, W extends EngineWorker<E>> imp
     for (;;) {
       this.worker.poll();
       if (endpoint.state !== 'ready' || endpoint.closedByPeer) return;
-      const isBusy = requests.rows().some((index) => requests.endpoint[index] === endpoint.id);
+      const isBusy = requests.pending().some((row) => row.endpoint === endpoint.id);
       if (!isBusy && this.isDelivered(endpoint)) return;
       options.signal?.throwIfAborted();
       if (performance.now() > deadline) {
@@ -89,17 +89,17 @@ export abstract class Closing<E extends Endpoint, W extends EngineWorker<E>> imp
     }
   }
 
-  #end(endpoint: E, error: Error, errorOf: (index: number) => Error): void {
+  #end(endpoint: E, error: Error, errorOf: (row: RequestRow) => Error): void {
     const { requests, tags, connections } = this.worker;
     const at = this.live.indexOf(endpoint);
     if (at >= 0) this.live.splice(at, 1);
     this.retire(endpoint, at >= 0);
     tags.dropRendezvousOf(endpoint);
-    const own = requests.rows().filter((row) => requests.endpoint[row] === endpoint.id);
+    const own = requests.pending().filter((row) => row.endpoint === endpoint.id);
     const orphans = connections.peers.replace(endpoint, this.live) ? [] : tags.receivesFrom(endpoint.source);
-    for (const index of [...own, ...orphans]) {
-      this.letGo(index);
-      if (requests.state[index] === PENDING) requests.fail(index, errorOf(index));
+    for (const row of [...own, ...orphans]) {
+      this.letGo(row);
+      if (row.state === PENDING) requests.fail(row, errorOf(row));
     }
     endpoint.streamQueue.length = 0;
     endpoint.waiting = false;

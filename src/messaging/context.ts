@@ -88,10 +88,10 @@ export class Context {
   free(memory: Uint8Array): void {
     for (const worker of this.#workers) {
       const { requests } = worker;
-      for (const index of requests.rows()) {
-        const { bytes, pieces = [bytes] } = requests.payload[index] ?? {};
+      for (const row of requests.pending()) {
+        const { bytes, pieces = [bytes] } = row.payload ?? {};
         if (!pieces.some((piece) => piece?.buffer === memory.buffer)) continue;
-        const words = `a ${requests.describe(index)} uses this memory: wait for its end, cancel it or close its endpoint, then free`;
+        const words = `a ${requests.describe(row)} uses this memory: wait for its end, cancel it or close its endpoint, then free`;
         throw new VerbsError('VERBS_BUSY', words);
       }
     }

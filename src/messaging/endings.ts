@@ -3,7 +3,7 @@
 import { Closing } from './closing.js';
 import { PeerLost } from './errors.js';
 import type { Lane } from './lane.js';
-import { KIND_RECV } from './requests.js';
+import { KIND_RECV, type RequestRow } from './requests.js';
 import type { VerbsEndpoint } from './verbs-endpoint.js';
 import type { VerbsWorker } from './verbs-worker.js';
 import { CLOSE, PING } from './wire/slot.js';
@@ -66,8 +66,8 @@ export class Endings extends Closing<VerbsEndpoint, VerbsWorker> {
     endpoint.controls.length = 0;
   }
 
-  protected letGo(index: number): void {
-    this.worker.rendezvous.unpin(index);
+  protected letGo(row: RequestRow): void {
+    this.worker.rendezvous.unpin(row);
   }
 
   protected release(endpoint: VerbsEndpoint): void {
@@ -77,10 +77,10 @@ export class Endings extends Closing<VerbsEndpoint, VerbsWorker> {
   /** The peer will send nothing more, and what is still to be sent cannot arrive. */
   closedByPeer(endpoint: VerbsEndpoint): void {
     const { requests, rendezvous } = this.worker;
-    for (const index of requests.rows()) {
-      if (requests.endpoint[index] === endpoint.id && requests.kind[index] !== KIND_RECV) {
-        rendezvous.unpin(index);
-        requests.fail(index, new PeerLost(endpoint.peer, requests.describe(index), 'it closed the endpoint'));
+    for (const row of requests.pending()) {
+      if (row.endpoint === endpoint.id && row.kind !== KIND_RECV) {
+        rendezvous.unpin(row);
+        requests.fail(row, new PeerLost(endpoint.peer, requests.describe(row), 'it closed the endpoint'));
       }
     }
     endpoint.pending.length = 0;

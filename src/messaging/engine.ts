@@ -13,6 +13,8 @@ import type { Endpoint } from './endpoint.js';
 import type { Listener } from './listener.js';
 import type { Payload } from './payload.js';
 import type { CallOptions } from './request.js';
+import type { RequestRow } from './requests.js';
+import type { UnexpectedEntry } from './tag/match-queue.js';
 
 /** A message found by `probe`. */
 export interface Probed {
@@ -20,30 +22,30 @@ export interface Probed {
   readonly tagLo: number;
   readonly tagHi: number;
   readonly source: number;
-  /** Row among the unexpected messages, for a matched probe. */
-  readonly row: number;
+  /** The message itself, for a matched probe. */
+  readonly entry: UnexpectedEntry;
 }
 
-/** Tagged messages. Requests are rows of the worker's table. */
+/** Tagged messages. */
 export interface Tags {
-  /** Begins a send. Returns -1 when it is complete, else the row of its request. Throws PeerLost, MSG_CLOSED. */
-  send(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): number;
-  /** Begins a receive; returns its row. */
-  receive(payload: Payload, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): number;
+  /** Begins a send. Returns undefined when it is complete, else its request. Throws PeerLost, MSG_CLOSED. */
+  send(endpoint: Endpoint, payload: Payload, context: number, lo: number, hi: number): RequestRow | undefined;
+  /** Begins a receive; returns its request, which may be complete already. */
+  receive(payload: Payload, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): RequestRow;
   /** The oldest unexpected message that a receive would take, or undefined. */
   probe(context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): Probed | undefined;
   /** Takes a probed message out of the queue, so that nobody else gets it. Returns what `receiveClaimed` wants. */
   claim(probed: Probed): number;
-  receiveClaimed(payload: Payload, context: number, probed: Probed, kept: number): number;
+  receiveClaimed(payload: Payload, probed: Probed, kept: number): RequestRow;
   /** Takes a receive back; it ends with MSG_CANCELLED, or this error. False when it has matched already. */
-  cancel(index: number, error?: Error): boolean;
+  cancel(row: RequestRow, error?: Error): boolean;
 }
 
 /** Active messages. */
 export interface Messages {
   install(id: number, handler: ActiveMessageHandler | undefined): void;
-  /** Begins a send. Returns -1 when it is complete, else the row of its request. */
-  send(endpoint: Endpoint, id: number, header: Uint8Array, payload: Payload): number;
+  /** Begins a send. Returns undefined when it is complete, else its request. */
+  send(endpoint: Endpoint, id: number, header: Uint8Array, payload: Payload): RequestRow | undefined;
   /** Ends the interest of all handlers: the worker closes. */
   close(): void;
 }

@@ -4,7 +4,7 @@
 
 import type { Endpoint } from './endpoint.js';
 import { MessagingError } from './errors.js';
-import { KIND_RECV, KIND_SEND, type RequestOwner, type RequestTable } from './requests.js';
+import { KIND_RECV, KIND_SEND, type RequestOwner, type RequestRow } from './requests.js';
 import { tagOf } from './tag/tag.js';
 import type { Worker } from './worker.js';
 
@@ -50,13 +50,13 @@ export class Request implements RequestOwner {
     this.#callback = callback;
   }
 
-  completed(table: RequestTable, index: number): void {
+  completed(row: RequestRow): void {
     this.done = true;
-    this.error = table.error[index];
+    this.error = row.error;
     this.received = {
-      length: table.length[index],
-      tag: tagOf(table.tagLo[index], table.tagHi[index]),
-      source: table.source[index],
+      length: row.length,
+      tag: tagOf(row.tagLo, row.tagHi),
+      source: row.source,
     };
     this.worker.driver.leave();
     const callback = this.#callback;
@@ -84,11 +84,11 @@ export class Request implements RequestOwner {
   #observe(): (() => void) | undefined {
     const { onWait, requests, endpoints } = this.worker;
     if (onWait === undefined) return undefined;
-    const index = requests.find(this.handle - 1);
-    const isReceive = requests.kind[index] === KIND_RECV;
-    const from = isReceive ? this.worker.endpointOf(requests.source[index]) : endpoints[requests.endpoint[index]];
-    const isTagged = isReceive || requests.kind[index] === KIND_SEND;
-    return onWait(requests.what(index), from, isTagged ? tagOf(requests.tagLo[index], requests.tagHi[index]) : undefined);
+    const row = requests.find(this.handle - 1) as RequestRow;
+    const isReceive = row.kind === KIND_RECV;
+    const from = isReceive ? this.worker.endpointOf(row.source) : endpoints[row.endpoint];
+    const isTagged = isReceive || row.kind === KIND_SEND;
+    return onWait(requests.what(row), from, isTagged ? tagOf(row.tagLo, row.tagHi) : undefined);
   }
 
   #sleep(timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {

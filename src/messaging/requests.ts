@@ -1,18 +1,19 @@
 /**
- * The table of requests: what is under way, as columns of integers. Beginning and ending a request allocates nothing.
+ * The table of requests: what is under way, a row each. Rows are used again, so beginning and ending a request allocates nothing.
  *
  * ```
- *   handle = generation << 20 | index        0 stands for "complete already": most small sends never get a row
+ *   handle = generation << 20 | index        names a request to the user and to peers; that of an ended one is found no more
  *
- *   index   state    kind   tagLo tagHi  source  length  total   payload  owner
- *     0     PENDING  RECV     7     0     -1       0       0     [bytes]  Request
- *     1     FREE
+ *   rows   [ PENDING RECV ] [ FREE ] [ DONE SEND ] [ FREE ] ...
+ *                               └──────── next free ──┘
  * ```
- * `owner` is the object of the callback and promise forms; the synchronous form has none and asks with `test`.
+ * Most small sends are complete at once and never get a row. A row is an object, because the engine stores into a field of an object with one instruction, where an element of a typed array takes
+ * six; its numbers stay small integers, which need no memory of their own. A receive that waits stands in the matching queue by its row.
  */
 
 import { MessagingError } from './errors.js';
 import type { Payload } from './payload.js';
+import { MatchEntry } from './tag/match-queue.js';
 
 const FREE = 0;
 export const PENDING = 1;
@@ -40,148 +41,137 @@ const KIND_WORDS = [
 /** Whoever wants to hear of the end of a request. */
 export interface RequestOwner {
   /** Called once, when the row still holds the outcome; the row is freed afterwards. */
-  completed(table: RequestTable, index: number): void;
+  completed(row: RequestRow): void;
 }
 
 const INDEX_BITS = 20;
-const INDEX_MASK = (1 << INDEX_BITS) - 1;
 const MOST = 1 << INDEX_BITS;
-const GENERATIONS = 1 << 11;
+const INDEX_MASK = MOST - 1;
+const GENERATION = 1 << INDEX_BITS;
+const MOST_HANDLE = 2 ** 31 - 1;
+const NONE = -1;
+/** Rows made with the table: as old as the queues that point to them, they are stored there without telling the garbage collector. */
+const FIRST = 128;
+
+/** A request. The tag is the message's; context, masks and source are what a receive asks for, and its source who sent the message once it is done. */
+export class RequestRow extends MatchEntry {
+  readonly index: number;
+  /** The number that names this request to others. */
+  handle: number;
+  state: number = FREE;
+  kind = 0;
+  flags = 0;
+  /** Rails for which the payload is registered, as bits. */
+  pinned = 0;
+  /** Endpoint that the request depends on, or -1: it fails with the endpoint. */
+  endpoint = -1;
+  /** Bytes of the message. */
+  length = 0;
+  /** Bytes moved so far. */
+  moved = 0;
+  /** Request at the peer, or -1. */
+  peerRequest = -1;
+  payload: Payload | undefined;
+  /** The object of the callback and promise forms; the synchronous form has none and asks with `test`. */
+  owner: RequestOwner | undefined;
+  error: Error | undefined;
+  /** Of a free row: the index of the next one, or -1. */
+  nextFree: number = NONE;
+
+  constructor(index: number) {
+    super();
+    this.index = index;
+    this.handle = index;
+  }
+}
 
 export class RequestTable {
-  state = new Uint8Array(64);
-  kind = new Uint8Array(64);
-  generation = new Uint16Array(64);
-  tagLo = new Int32Array(64);
-  tagHi = new Int32Array(64);
-  context = new Int32Array(64);
-  /** Source number of a receive: asked for while it waits, found when it is done. */
-  source = new Int32Array(64);
-  /** Endpoint that the request depends on, or -1: it fails with the endpoint. */
-  endpoint = new Int32Array(64);
-  /** Bytes of the message. */
-  length = new Float64Array(64);
-  /** Bytes moved so far. */
-  moved = new Float64Array(64);
-  /** Row of the matching queue, request at the peer, or what else the kind needs. */
-  aux = new Float64Array(64);
-  flags = new Int32Array(64);
-  /** Rails for which the payload is registered, as bits. */
-  pinned = new Uint8Array(64);
-  readonly payload: (Payload | undefined)[] = [];
-  readonly owner: (RequestOwner | undefined)[] = [];
-  readonly error: (Error | undefined)[] = [];
+  readonly #rows: RequestRow[] = [];
+  #free = NONE;
+
+  constructor() {
+    for (let i = 0; i < FIRST; i++) this.release(this.#add());
+  }
+
   /** Rows in use. */
-  live = 0;
-  #free = new Int32Array(64);
-  #freeCount = 0;
-  #size = 0;
+  get live(): number {
+    return this.#rows.filter(({ state }) => state !== FREE).length;
+  }
 
   /** A row for a request that begins. */
-  begin(kind: number, payload: Payload | undefined): number {
-    let index: number;
-    if (this.#freeCount > 0) {
-      index = this.#free[--this.#freeCount];
-    } else {
-      if (this.#size === this.state.length) this.#grow();
-      index = this.#size++;
-      this.payload.push(undefined);
-      this.owner.push(undefined);
-      this.error.push(undefined);
-    }
-    this.live++;
-    this.state[index] = PENDING;
-    this.kind[index] = kind;
-    this.payload[index] = payload;
-    this.moved[index] = 0;
-    this.aux[index] = -1;
-    this.flags[index] = 0;
-    this.pinned[index] = 0;
-    this.endpoint[index] = -1;
-    return index;
+  begin(kind: number, payload: Payload | undefined): RequestRow {
+    const index = this.#free;
+    const row = index === NONE ? this.#add() : this.#rows[index];
+    this.#free = row.nextFree;
+    row.state = PENDING;
+    row.kind = kind;
+    row.payload = payload;
+    row.flags = 0;
+    row.pinned = 0;
+    row.endpoint = -1;
+    row.moved = 0;
+    row.peerRequest = -1;
+    return row;
   }
 
-  /** The number that names this request to others. */
-  handle(index: number): number {
-    return (this.generation[index] << INDEX_BITS) | index;
+  #add(): RequestRow {
+    const index = this.#rows.length;
+    if (index === MOST) throw new MessagingError('MSG_INVALID', `more than ${MOST} requests are outstanding: wait for some`);
+    const row = new RequestRow(index);
+    this.#rows.push(row);
+    return row;
   }
 
-  /** The row of a handle, or -1 when that request is over. */
-  find(handle: number): number {
+  /** The row of a handle, or undefined when that request is over. */
+  find(handle: number): RequestRow | undefined {
     const index = handle & INDEX_MASK;
-    return index < this.#size && this.state[index] !== FREE && this.generation[index] === handle >>> INDEX_BITS ? index : -1;
+    if (index >= this.#rows.length) return undefined;
+    const row = this.#rows[index];
+    return row.handle === handle && row.state !== FREE ? row : undefined;
   }
 
   /** Ends a request well. */
-  complete(index: number): void {
-    this.state[index] = DONE;
-    const owner = this.owner[index];
-    if (owner !== undefined) this.#tell(owner, index);
+  complete(row: RequestRow): void {
+    row.state = DONE;
+    if (row.owner !== undefined) this.#tell(row, row.owner);
   }
 
   /** Ends a request with an error. */
-  fail(index: number, error: Error): void {
-    this.state[index] = FAILED;
-    this.error[index] = error;
-    const owner = this.owner[index];
-    if (owner !== undefined) this.#tell(owner, index);
+  fail(row: RequestRow, error: Error): void {
+    row.state = FAILED;
+    row.error = error;
+    if (row.owner !== undefined) this.#tell(row, row.owner);
   }
 
-  #tell(owner: RequestOwner, index: number): void {
-    this.owner[index] = undefined;
-    owner.completed(this, index);
-    this.release(index);
+  #tell(row: RequestRow, owner: RequestOwner): void {
+    row.owner = undefined;
+    owner.completed(row);
+    this.release(row);
   }
 
   /** Frees the row. */
-  release(index: number): void {
-    this.state[index] = FREE;
-    this.generation[index] = (this.generation[index] + 1) % GENERATIONS;
-    this.payload[index] = undefined;
-    this.owner[index] = undefined;
-    this.error[index] = undefined;
-    this.live--;
-    this.#free[this.#freeCount++] = index;
+  release(row: RequestRow): void {
+    row.state = FREE;
+    row.handle = (row.handle + GENERATION) & MOST_HANDLE;
+    row.payload = undefined;
+    row.owner = undefined;
+    row.error = undefined;
+    row.nextFree = this.#free;
+    this.#free = row.index;
   }
 
   /** 'tag send of 1024 bytes'. */
-  describe(index: number): string {
-    return `${this.what(index)} of ${this.payload[index]?.length ?? this.length[index]} bytes`;
+  describe(row: RequestRow): string {
+    return `${this.what(row)} of ${row.payload?.length ?? row.length} bytes`;
   }
 
   /** What kind of call a request is. */
-  what(index: number): string {
-    return KIND_WORDS[this.kind[index]];
+  what(row: RequestRow): string {
+    return KIND_WORDS[row.kind];
   }
 
-  /** Rows in use, oldest row first: for failing and closing. */
-  rows(): number[] {
-    const found: number[] = [];
-    for (let index = 0; index < this.#size; index++) if (this.state[index] === PENDING) found.push(index);
-    return found;
-  }
-
-  #grow(): void {
-    const size = this.state.length * 2;
-    if (size > MOST) throw new MessagingError('MSG_INVALID', `more than ${MOST} requests are outstanding: wait for some`);
-    const wider = <T extends Uint8Array | Uint16Array | Int32Array | Float64Array>(old: T, make: (n: number) => T): T => {
-      const next = make(size);
-      next.set(old);
-      return next;
-    };
-    this.state = wider(this.state, (n) => new Uint8Array(n));
-    this.kind = wider(this.kind, (n) => new Uint8Array(n));
-    this.generation = wider(this.generation, (n) => new Uint16Array(n));
-    this.tagLo = wider(this.tagLo, (n) => new Int32Array(n));
-    this.tagHi = wider(this.tagHi, (n) => new Int32Array(n));
-    this.context = wider(this.context, (n) => new Int32Array(n));
-    this.source = wider(this.source, (n) => new Int32Array(n));
-    this.endpoint = wider(this.endpoint, (n) => new Int32Array(n));
-    this.length = wider(this.length, (n) => new Float64Array(n));
-    this.moved = wider(this.moved, (n) => new Float64Array(n));
-    this.aux = wider(this.aux, (n) => new Float64Array(n));
-    this.flags = wider(this.flags, (n) => new Int32Array(n));
-    this.pinned = wider(this.pinned, (n) => new Uint8Array(n));
-    this.#free = wider(this.#free, (n) => new Int32Array(n));
+  /** Requests that are not over, by index: for failing and closing. */
+  pending(): RequestRow[] {
+    return this.#rows.filter(({ state }) => state === PENDING);
   }
 }

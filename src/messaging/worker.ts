@@ -15,7 +15,7 @@ import { type Data, Payload, payloadOf } from './payload.js';
 import { Driver } from './progress/driver.js';
 import type { Explanation } from './protocols/explanation.js';
 import { type CallOptions, late, type Received, Request, type WaitObserver } from './request.js';
-import { DONE, FAILED, PENDING, RequestTable } from './requests.js';
+import { DONE, FAILED, PENDING, type RequestRow, RequestTable } from './requests.js';
 import type { ExposedMemory } from './rma/remote-memory.js';
 import { ANY_SOURCE } from './tag/match-queue.js';
 import { type Tag, tagHigh, tagLow, tagOf } from './tag/tag.js';
@@ -159,10 +159,10 @@ export abstract class Worker {
    * that a wildcard of the user never takes their messages. Throws PeerLost, MSG_CLOSED.
    */
   postSend(endpoint: Endpoint, data: Data, tagLo: number, tagHi: number, context: number = USER_CONTEXT): number {
-    const index = this.tags.send(endpoint, this.payload(data), context, tagLo, tagHi);
-    if (index < 0) return 0;
-    if (this.requests.state[index] !== DONE) return this.requests.handle(index) + 1;
-    this.requests.release(index);
+    const row = this.tags.send(endpoint, this.payload(data), context, tagLo, tagHi);
+    if (row === undefined) return 0;
+    if (row.state !== DONE) return row.handle + 1;
+    this.requests.release(row);
     return 0;
   }
 
@@ -176,7 +176,7 @@ export abstract class Worker {
     source: number = ANY_SOURCE,
     context: number = USER_CONTEXT,
   ): number {
-    return this.requests.handle(this.tags.receive(this.payload(into), context, tagLo, tagHi, maskLo, maskHi, source)) + 1;
+    return this.tags.receive(this.payload(into), context, tagLo, tagHi, maskLo, maskHi, source).handle + 1;
   }
 
   /**
@@ -186,24 +186,24 @@ export abstract class Worker {
   test(handle: number): boolean {
     if (handle === 0) return true;
     const { requests } = this;
-    const index = requests.find(handle - 1);
-    if (index < 0) throw new MessagingError('MSG_INVALID', 'this handle names no request: it was complete already');
-    const state = requests.state[index];
+    const row = requests.find(handle - 1);
+    if (row === undefined) throw new MessagingError('MSG_INVALID', 'this handle names no request: it was complete already');
+    const state = row.state;
     if (state === PENDING) return false;
-    this.lastLength = requests.length[index];
-    this.lastTagLo = requests.tagLo[index];
-    this.lastTagHi = requests.tagHi[index];
-    this.lastSource = requests.source[index];
-    const error = requests.error[index];
-    requests.release(index);
+    this.lastLength = row.length;
+    this.lastTagLo = row.tagLo;
+    this.lastTagHi = row.tagHi;
+    this.lastSource = row.source;
+    const error = row.error;
+    requests.release(row);
     if (state === FAILED && error !== undefined) throw error;
     return true;
   }
 
   /** Takes a receive back that has not matched; it ends with MSG_CANCELLED. False when it is too late. */
   cancel(handle: number): boolean {
-    const index = this.requests.find(handle - 1);
-    return index >= 0 && this.tags.cancel(index);
+    const row = this.requests.find(handle - 1);
+    return row !== undefined && this.tags.cancel(row);
   }
 
   /** The payload of data; the one used last is remembered. */
@@ -245,15 +245,15 @@ export abstract class Worker {
 
   /** Gives a request of the synchronous form an object that hears of its end. */
   own(handle: number, done?: (error: Error | undefined, received: Received | undefined) => void): Request {
-    const index = this.requests.find(handle - 1);
+    const row = this.requests.find(handle - 1) as RequestRow;
     const request = new Request(this, handle, done);
     this.driver.join();
-    if (this.requests.state[index] === PENDING) {
-      this.requests.owner[index] = request;
+    if (row.state === PENDING) {
+      row.owner = request;
       if (done !== undefined) this.driver.start();
     } else {
-      request.completed(this.requests, index);
-      this.requests.release(index);
+      request.completed(row);
+      this.requests.release(row);
     }
     return request;
   }
@@ -284,7 +284,7 @@ export abstract class Worker {
     const handle = this.postRecv(into, tagLow(tag), tagHigh(tag), maskLo, maskHi, source, context);
     // What a peer sent before it was lost is still there; more will not come.
     if (from?.failure !== undefined && this.endpointOf(source) === undefined) {
-      this.tags.cancel(this.requests.find(handle - 1), from.failure);
+      this.tags.cancel(this.requests.find(handle - 1) as RequestRow, from.failure);
     }
     return this.own(handle, done);
   }
@@ -326,8 +326,8 @@ export abstract class Worker {
         this.#check();
         if (taken) throw new MessagingError('MSG_INVALID', 'this message was received already');
         taken = true;
-        const index = this.tags.receiveClaimed(payloadOf(into), context, found, kept);
-        return this.own(this.requests.handle(index) + 1).wait(callOptions);
+        const row = this.tags.receiveClaimed(payloadOf(into), found, kept);
+        return this.own(row.handle + 1).wait(callOptions);
       },
     };
   }
@@ -352,8 +352,8 @@ export abstract class Worker {
 
   /** The synchronous form of an active message: 0 when it is complete, else a handle for `test`. */
   postAm(endpoint: Endpoint, handler: number, header: Uint8Array, data: Data): number {
-    const index = this.messages.send(endpoint, handler, header, this.payload(data));
-    return index < 0 ? 0 : this.requests.handle(index) + 1;
+    const row = this.messages.send(endpoint, handler, header, this.payload(data));
+    return row === undefined ? 0 : row.handle + 1;
   }
 
   /** See Endpoint.am. */
@@ -418,8 +418,8 @@ export abstract class Worker {
     await Promise.all(this.endpoints.map((endpoint) => this.endings.close(endpoint, options)));
     this.#closed = true;
     this.endings.stop();
-    for (const index of this.requests.rows()) {
-      this.requests.fail(index, new MessagingError('MSG_CLOSED', 'the worker was closed'));
+    for (const row of this.requests.pending()) {
+      this.requests.fail(row, new MessagingError('MSG_CLOSED', 'the worker was closed'));
     }
     this.messages.close();
     this.driver.stop();

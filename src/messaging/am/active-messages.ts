@@ -10,7 +10,7 @@ import { MessagingError } from '../errors.js';
 import type { RingReader } from '../patterns/ring-region.js';
 import { type Payload, payloadOf } from '../payload.js';
 import { protocolAt } from '../protocols/selection.js';
-import { KIND_AM, KIND_AM_RECV, type RequestTable } from '../requests.js';
+import { KIND_AM, KIND_AM_RECV, type RequestRow, type RequestTable } from '../requests.js';
 import { Announcement, PATH_BYTES, rtsFlags } from '../transfer/announcement.js';
 import type { VerbsEndpoint } from '../verbs-endpoint.js';
 import type { VerbsWorker } from '../verbs-worker.js';
@@ -39,7 +39,7 @@ const NO_HEADER = new Uint8Array(0);
 export class ActiveMessages extends Handlers implements Messages {
   readonly #worker: VerbsWorker;
   readonly #requests: RequestTable;
-  readonly #headers = new Map<number, Uint8Array>();
+  readonly #headers = new Map<RequestRow, Uint8Array>();
   readonly announcement: Announcement = new Announcement();
 
   constructor(worker: VerbsWorker, requests: RequestTable) {
@@ -48,27 +48,27 @@ export class ActiveMessages extends Handlers implements Messages {
     this.#requests = requests;
   }
 
-  /** Begins a send. Returns -1 when it is complete, else the row of its request. */
-  send(endpoint: VerbsEndpoint, id: number, header: Uint8Array, payload: Payload): number {
+  /** Begins a send. Returns undefined when it is complete, else its request. */
+  send(endpoint: VerbsEndpoint, id: number, header: Uint8Array, payload: Payload): RequestRow | undefined {
     const longest = endpoint.state === 'ready' ? endpoint.transfersOut.bulkBytes >> 2 : 4096;
     if (header.length > longest) {
       throw new MessagingError('MSG_INVALID', `a header is at most ${longest} bytes here: got ${header.length}`);
     }
     if (endpoint.state === 'ready' && !endpoint.closedByPeer && endpoint.transferQueue.length === 0) {
-      if (this.#isEager(endpoint, header, payload) && this.#trySend(endpoint, id, header, payload)) return -1;
+      if (this.#isEager(endpoint, header, payload) && this.#trySend(endpoint, id, header, payload)) return undefined;
     } else {
       endpoint.check();
       endpoint.connect?.();
     }
     const requests = this.#requests;
-    const index = requests.begin(KIND_AM, payload);
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = payload.length;
-    requests.tagLo[index] = id;
-    this.#headers.set(index, header);
-    endpoint.transferQueue.push(requests.handle(index));
+    const row = requests.begin(KIND_AM, payload);
+    row.endpoint = endpoint.id;
+    row.length = payload.length;
+    row.tagLo = id;
+    this.#headers.set(row, header);
+    endpoint.transferQueue.push(row.handle);
     endpoint.waiting = true;
-    return index;
+    return row;
   }
 
   #isEager(endpoint: VerbsEndpoint, header: Uint8Array, payload: Payload): boolean {
@@ -96,23 +96,23 @@ export class ActiveMessages extends Handlers implements Messages {
   }
 
   /** Sends one that waited. False when there is no room. */
-  advance(endpoint: VerbsEndpoint, index: number): boolean {
+  advance(endpoint: VerbsEndpoint, row: RequestRow): boolean {
     const requests = this.#requests;
-    if (requests.aux[index] >= 0) return this.#worker.rendezvous.advanceData(endpoint, index);
-    const payload = requests.payload[index] as Payload;
-    const header = this.#headers.get(index) ?? NO_HEADER;
+    if (row.peerRequest >= 0) return this.#worker.rendezvous.advanceData(endpoint, row);
+    const payload = row.payload as Payload;
+    const header = this.#headers.get(row) ?? NO_HEADER;
     if (this.#isEager(endpoint, header, payload)) {
-      if (!this.#trySend(endpoint, requests.tagLo[index], header, payload)) return false;
-      this.#headers.delete(index);
-      requests.complete(index);
+      if (!this.#trySend(endpoint, row.tagLo, header, payload)) return false;
+      this.#headers.delete(row);
+      requests.complete(row);
       return true;
     }
-    if (!this.#announce(endpoint, index, header, payload)) return false;
-    this.#headers.delete(index);
+    if (!this.#announce(endpoint, row, header, payload)) return false;
+    this.#headers.delete(row);
     return true;
   }
 
-  #announce(endpoint: VerbsEndpoint, index: number, header: Uint8Array, payload: Payload): boolean {
+  #announce(endpoint: VerbsEndpoint, row: RequestRow, header: Uint8Array, payload: Payload): boolean {
     const ring = endpoint.transfersOut;
     const { ports } = endpoint;
     const pathBytes = (ports.length - 1) * PATH_BYTES;
@@ -122,9 +122,9 @@ export class ActiveMessages extends Handlers implements Messages {
     if (slot < 0) return false;
     const name = payload.pieces === undefined ? protocolAt(endpoint.ranges, payload.length) : 'rndv-am';
     let flags = 0;
-    if (name !== 'rndv-am' && this.#worker.rendezvous.pin(endpoint, index, payload)) flags = rtsFlags(name);
+    if (name !== 'rndv-am' && this.#worker.rendezvous.pin(endpoint, row, payload)) flags = rtsFlags(name);
     const { announcement } = this;
-    announcement.describe(payload, this.#requests.handle(index), flags, ports, ports.length);
+    announcement.describe(payload, row.handle, flags, ports, ports.length);
     const { i32 } = ring;
     announcement.write(i32, slot + S_PAYLOAD);
     const at = inSlot ? ((slot + S_PAYLOAD) << 2) + RTS_BYTES : ring.bulkAt + ring.bulkOffset + pathBytes;
@@ -134,7 +134,7 @@ export class ActiveMessages extends Handlers implements Messages {
     }
     ring.u8.set(header, at);
     i32[slot + S_KIND] = AM_RTS | (flags << 8);
-    i32[slot + S_TAG_LO] = this.#requests.tagLo[index];
+    i32[slot + S_TAG_LO] = row.tagLo;
     i32[slot + S_TAG_HI] = header.length;
     i32[slot + S_LENGTH] = inSlot ? 0 : bulk;
     i32[slot + S_BULK] = ring.bulkOffset;
@@ -192,10 +192,10 @@ export class ActiveMessages extends Handlers implements Messages {
           );
         asked = true;
         const payload = payloadOf(into);
-        const index = this.#requests.begin(KIND_AM_RECV, payload);
+        const row = this.#requests.begin(KIND_AM_RECV, payload);
         announcement.restore(saved, length, sender, flags & RTS_SCHEME);
-        this.#worker.rendezvous.begin(endpoint, index, announcement);
-        await this.#worker.own(this.#requests.handle(index) + 1).wait();
+        this.#worker.rendezvous.begin(endpoint, row, announcement);
+        await this.#worker.own(row.handle + 1).wait();
       },
     });
     open = false;

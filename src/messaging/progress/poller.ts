@@ -14,7 +14,7 @@ import type { Progress } from '../engine.js';
 import { PeerLost } from '../errors.js';
 import type { RingReader } from '../patterns/ring-region.js';
 import type { Port } from '../port.js';
-import { KIND_AM, PENDING } from '../requests.js';
+import { KIND_AM, PENDING, type RequestRow } from '../requests.js';
 import { IMM_MESSAGES, IMM_TRANSFERS, type VerbsEndpoint } from '../verbs-endpoint.js';
 import type { VerbsWorker } from '../verbs-worker.js';
 import {
@@ -242,8 +242,8 @@ export class Poller implements Progress {
     if (!endpoint.flushControls()) return n;
     const queue = endpoint.transferQueue;
     while (queue.length > 0) {
-      const index = requests.find(queue[0]);
-      if (index >= 0 && requests.state[index] === PENDING && !this.#advanceTransfer(endpoint, index)) break;
+      const row = requests.find(queue[0]);
+      if (row !== undefined && row.state === PENDING && !this.#advanceTransfer(endpoint, row)) break;
       queue.shift();
       n++;
     }
@@ -253,10 +253,10 @@ export class Poller implements Progress {
     return n;
   }
 
-  #advanceTransfer(endpoint: VerbsEndpoint, index: number): boolean {
-    const { requests, messages, rendezvous } = this.#worker;
-    if (requests.kind[index] === KIND_AM) return messages.advance(endpoint, index);
-    return rendezvous.advanceData(endpoint, index);
+  #advanceTransfer(endpoint: VerbsEndpoint, row: RequestRow): boolean {
+    const { messages, rendezvous } = this.#worker;
+    if (row.kind === KIND_AM) return messages.advance(endpoint, row);
+    return rendezvous.advanceData(endpoint, row);
   }
 
   /** Takes completions of a port, so that its send queues do not fill up. */

@@ -112,15 +112,15 @@ export class EmulatedAtomics {
     const request = i32[slot + S_TAG_LO];
     if (this.#asked.get(endpoint)?.delete(request) !== true) return;
     const { requests } = this.#worker;
-    const index = requests.find(request);
-    if (index >= 0) {
+    const row = requests.find(request);
+    if (row !== undefined) {
       if (i32[slot + S_TAG_HI] === OK) {
         this.#words.set(i32.subarray(slot + S_LENGTH, slot + S_LENGTH + 2));
         this.#results.set(request, this.#block.getBigUint64(0, true));
-        requests.complete(index);
+        requests.complete(row);
       } else {
         requests.fail(
-          index,
+          row,
           new MessagingError(
             'MSG_REMOTE',
             `${endpoint.peer} does not expose this memory any more, or its words are not aligned there`,

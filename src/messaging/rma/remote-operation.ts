@@ -45,14 +45,14 @@ class RemoteOperation implements Posted, RemoteStart {
   done(_: Lane, status: number, words: string): void {
     const { requests, rendezvous } = this.#worker;
     const endpoint = this.#endpoint;
-    const index = requests.find(this.#request);
+    const row = requests.find(this.#request);
     const isPut = this.#isPut;
     this.#payload = undefined;
     this.#spare.push(this);
-    if (index >= 0) {
-      rendezvous.unpin(index);
-      if (status === 0) requests.complete(index);
-      else requests.fail(index, new PeerLost(endpoint.peer, isPut ? 'put' : 'get', words));
+    if (row !== undefined) {
+      rendezvous.unpin(row);
+      if (status === 0) requests.complete(row);
+      else requests.fail(row, new PeerLost(endpoint.peer, isPut ? 'put' : 'get', words));
     }
     endpoint.endRemote();
   }

@@ -156,14 +156,14 @@ export class VerbsRemoteMemory extends RemoteMemory {
     if (payload.pieces !== undefined)
       throw new MessagingError('MSG_INVALID', 'put and get take one run of bytes: call them once for each piece');
     const { requests, rendezvous } = worker;
-    const index = requests.begin(KIND_RMA, payload);
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = payload.length;
-    if (!rendezvous.pin(endpoint, index, payload)) {
-      requests.release(index);
+    const row = requests.begin(KIND_RMA, payload);
+    row.endpoint = endpoint.id;
+    row.length = payload.length;
+    if (!rendezvous.pin(endpoint, row, payload)) {
+      requests.release(row);
       throw new MessagingError('MSG_INVALID', 'this memory cannot be registered: use an ordinary ArrayBuffer or context.alloc');
     }
-    const handle = requests.handle(index);
+    const handle = row.handle;
     const operation = worker.remoteOperations.take();
     operation.prepare(endpoint, handle, payload, isPut, this.#remote.addr + offset, this.#remote.rkey);
     endpoint.beginRemote(operation);
@@ -189,15 +189,15 @@ export class VerbsRemoteMemory extends RemoteMemory {
     const { requests } = worker;
     const { atomicResults } = endpoint.port;
     const result = atomicResults.take();
-    const index = requests.begin(KIND_RMA, undefined);
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = WORD;
-    const handle = requests.handle(index);
+    const row = requests.begin(KIND_RMA, undefined);
+    row.endpoint = endpoint.id;
+    row.length = WORD;
+    const handle = row.handle;
     const remote = this.#remote;
     const done = (status: number, words: string) => {
-      if (requests.find(handle) === index) {
-        if (status === 0) requests.complete(index);
-        else requests.fail(index, new PeerLost(endpoint.peer, 'an atomic', words));
+      if (requests.find(handle) === row) {
+        if (status === 0) requests.complete(row);
+        else requests.fail(row, new PeerLost(endpoint.peer, 'an atomic', words));
       }
       endpoint.endRemote();
     };
@@ -229,10 +229,10 @@ export class VerbsRemoteMemory extends RemoteMemory {
   async #ask(offset: number, operands: AtomicOperands, options?: CallOptions): Promise<bigint> {
     const { endpoint } = this;
     const { worker } = endpoint;
-    const index = worker.requests.begin(KIND_RMA, undefined);
-    worker.requests.endpoint[index] = endpoint.id;
-    worker.requests.length[index] = WORD;
-    const request = worker.requests.handle(index);
+    const row = worker.requests.begin(KIND_RMA, undefined);
+    row.endpoint = endpoint.id;
+    row.length = WORD;
+    const request = row.handle;
     const pending = worker.own(request + 1);
     endpoint.beginRemote(worker.atomics.start(endpoint, request, this.#remote.rkey, this.#remote.addr + offset, operands));
     await pending.wait(options);

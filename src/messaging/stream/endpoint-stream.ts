@@ -10,7 +10,7 @@ import type { Endpoint } from '../endpoint.js';
 import { MessagingError } from '../errors.js';
 import { copyBytes, type Data, type Payload, payloadOf } from '../payload.js';
 import type { CallOptions } from '../request.js';
-import { KIND_STREAM, PENDING } from '../requests.js';
+import { KIND_STREAM, PENDING, type RequestRow } from '../requests.js';
 
 /** Flag: the writer has ended. */
 const END = 1;
@@ -81,13 +81,13 @@ export class EndpointStream {
       endpoint.connect?.();
     }
     const { requests } = worker;
-    const index = requests.begin(KIND_STREAM, payload);
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = payload.length;
-    requests.flags[index] = flags;
-    endpoint.streamQueue.push(requests.handle(index));
+    const row = requests.begin(KIND_STREAM, payload);
+    row.endpoint = endpoint.id;
+    row.length = payload.length;
+    row.flags = flags;
+    endpoint.streamQueue.push(row.handle);
     endpoint.waiting = true;
-    const request = worker.own(requests.handle(index) + 1);
+    const request = worker.own(row.handle + 1);
     worker.poll();
     await request.wait(options);
   }
@@ -98,8 +98,8 @@ export class EndpointStream {
     const { requests } = this.#endpoint.worker;
     let n = 0;
     while (queue.length > 0) {
-      const index = requests.find(queue[0]);
-      if (index >= 0 && requests.state[index] === PENDING && !this.#advance(index)) break;
+      const row = requests.find(queue[0]);
+      if (row !== undefined && row.state === PENDING && !this.#advance(row)) break;
       queue.shift();
       n++;
     }
@@ -107,21 +107,21 @@ export class EndpointStream {
   }
 
   /** True when all of a write is gone. */
-  #advance(index: number): boolean {
+  #advance(row: RequestRow): boolean {
     const endpoint = this.#endpoint;
     const { requests } = endpoint.worker;
-    const payload = requests.payload[index] as Payload;
+    const payload = row.payload as Payload;
     const longest = Math.min(endpoint.streamPiece, this.#window >> 1);
-    const isEnd = requests.flags[index] === END;
+    const isEnd = row.flags === END;
     do {
-      const offset = requests.moved[index];
+      const offset = row.moved;
       const count = Math.min(longest, payload.length - offset, this.#credit);
       if (count === 0 && offset < payload.length) return false;
       if (!endpoint.sendStream(payload, offset, count, isEnd)) return false;
       this.#credit -= count;
-      requests.moved[index] = offset + count;
-    } while (requests.moved[index] < payload.length);
-    requests.complete(index);
+      row.moved = offset + count;
+    } while (row.moved < payload.length);
+    requests.complete(row);
     return true;
   }
 

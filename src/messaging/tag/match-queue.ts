@@ -3,38 +3,52 @@
  * that fits, a receive takes the oldest message that fits.
  *
  * ```
- *   by age    oldest <-> 48 <-> 64 <-> 144 <-> newest               what wildcards walk
- *   by key    bin[hash(context, tag, source)] -> 64 -> 144          what exact ones walk: a few entries, however long the queue is
+ *   by age    end <-> oldest <-> entry <-> newest <-> end            what wildcards walk; `end` is an entry that stands for none
+ *   by key    bin[hash(context, tag, source)] -> entry -> entry      what exact ones walk: a few entries, however long the queue is
  * ```
  * A short queue is walked by age and has no bins: they are filled when it grows beyond a few entries. The oldest entry is tried first, because most
- * programs receive in the order of sending. An entry is a row of 16 words, a cache line, named by the place of its first word; adding and removing allocates
- * nothing once the memory is wide enough. An entry with a mask (or, in the queue of messages, nothing) stands only in the list by age. A posted receive from any
+ * programs receive in the order of sending. Adding and removing allocates nothing: entries belong to who adds them. An entry with a mask (or, in the queue of messages, nothing) stands only in the list by age. A posted receive from any
  * source is keyed with ANY, so an arrival looks into two bins and into the list of wildcards. Bins double when there are twice as many entries.
  */
 
 /** Source of a receive that takes messages from everyone. */
 export const ANY_SOURCE = -1;
 
-const NONE = -1;
 /** Up to here a walk is faster than hashing. */
 const SHORT = 64;
+const LEAST_BINS = 64;
 
-// Words of a row. A chain takes two: the next row and the one before.
-const CONTEXT = 0;
-const TAG_LO = 1;
-const TAG_HI = 2;
-const MASK_LO = 3;
-const MASK_HI = 4;
-const SOURCE = 5;
-const VALUE = 6;
-const AGE = 7;
-const NEXT = 8;
-const BEFORE = 9;
-const BY_KEY = 10;
-const ASIDE = 12;
-const BIN = 14;
-const BIN_ASIDE = 15;
-const ROW_WORDS = 16;
+/** A place in a chain. */
+class Link {
+  readonly entry: MatchEntry;
+  bin = 0;
+  next: Link | undefined;
+  before: Link | undefined;
+
+  constructor(entry: MatchEntry) {
+    this.entry = entry;
+  }
+}
+
+/** A context, a tag and a source. */
+export class MatchEntry {
+  context = 0;
+  tagLo = 0;
+  tagHi = 0;
+  maskLo = -1;
+  maskHi = -1;
+  source: number = ANY_SOURCE;
+  isQueued = false;
+  age = 0;
+  next: this = this;
+  before: this = this;
+  readonly byKey = new Link(this);
+  readonly aside = new Link(this);
+
+  isOlder(than: MatchEntry): boolean {
+    return ((this.age - than.age) | 0) < 0;
+  }
+}
 
 function hash(context: number, lo: number, hi: number, source: number): number {
   let h = Math.imul(lo ^ Math.imul(hi, 0x9e3779b1), 0x85ebca6b) ^ Math.imul(context + 0x7f4a7c15, 0xc2b2ae35);
@@ -42,148 +56,89 @@ function hash(context: number, lo: number, hi: number, source: number): number {
   return h ^ (h >>> 13);
 }
 
-/** Chains of rows: one per bin, in the order of adding. Their links stand in the rows, at a word. */
+/** Chains of entries: one per bin, in the order of adding. */
 class Chains {
-  head: Int32Array;
-  #tail: Int32Array;
-  readonly #link: number;
+  head: (Link | undefined)[] = [];
+  #tail: (Link | undefined)[] = [];
 
-  constructor(bins: number, link: number) {
-    this.head = new Int32Array(bins).fill(NONE);
-    this.#tail = new Int32Array(bins).fill(NONE);
-    this.#link = link;
+  constructor(bins: number) {
+    this.reset(bins);
   }
 
-  append(rows: Int32Array, bin: number, row: number): void {
-    const at = this.#link;
+  append(bin: number, link: Link): void {
     const last = this.#tail[bin];
-    rows[row + at] = NONE;
-    rows[row + at + 1] = last;
-    if (last === NONE) this.head[bin] = row;
-    else rows[last + at] = row;
-    this.#tail[bin] = row;
+    link.bin = bin;
+    link.next = undefined;
+    link.before = last;
+    if (last === undefined) this.head[bin] = link;
+    else last.next = link;
+    this.#tail[bin] = link;
   }
 
-  remove(rows: Int32Array, bin: number, row: number): void {
-    const at = this.#link;
-    const after = rows[row + at];
-    const before = rows[row + at + 1];
-    if (before === NONE) this.head[bin] = after;
-    else rows[before + at] = after;
-    if (after === NONE) this.#tail[bin] = before;
-    else rows[after + at + 1] = before;
+  remove({ bin, next, before }: Link): void {
+    if (before === undefined) this.head[bin] = next;
+    else before.next = next;
+    if (next === undefined) this.#tail[bin] = before;
+    else next.before = before;
   }
 
   /** Empties them. */
   reset(bins: number): void {
-    this.head = new Int32Array(bins).fill(NONE);
-    this.#tail = new Int32Array(bins).fill(NONE);
+    if (this.head.length !== bins) {
+      this.head = new Array<Link | undefined>(bins);
+      this.#tail = new Array<Link | undefined>(bins);
+    }
+    this.head.fill(undefined);
+    this.#tail.fill(undefined);
   }
 }
 
-/** Rows with a context, a tag and a source, kept by age and by key. */
-abstract class MatchQueue {
+/** Entries with a context, a tag and a source, kept by age and by key. */
+abstract class MatchQueue<E extends MatchEntry> {
   count = 0;
-  /** The oldest row, or -1. */
-  oldest: number = NONE;
-  protected rows = new Int32Array(64 * ROW_WORDS);
-  protected readonly byKey = new Chains(64, BY_KEY);
-  /** Whether the rows are in bins. */
+  /** Behind the newest and before the oldest entry. */
+  readonly end: E;
+  protected readonly byKey = new Chains(LEAST_BINS);
+  /** Whether the entries are in bins. */
   protected binned = false;
-  #newest = NONE;
-  /** Rows that are free, by NEXT; those behind the end were never used. */
-  #free = NONE;
-  #end = 0;
   #clock = 0;
 
-  /** Puts a row into its bins, and takes it out of them. */
-  protected abstract chain(row: number): void;
-  protected abstract unchain(row: number): void;
+  /** @param end an entry that stands for none. */
+  constructor(end: E) {
+    this.end = end;
+  }
+
+  /** Puts an entry into its bins, and takes it out of them. */
+  protected abstract chain(entry: E): void;
+  protected abstract unchain(entry: E): void;
   /** Empties the bins beside those by key. */
   protected abstract resetAside(bins: number): void;
 
-  /** The row added after this one, or -1. */
-  after(row: number): number {
-    return this.rows[row + NEXT];
+  /** The oldest entry, or `end`; the one added after an entry is its `next`. */
+  get oldest(): E {
+    return this.end.next;
   }
 
-  /** What a row stands for: the caller's number. */
-  value(row: number): number {
-    return this.rows[row + VALUE];
-  }
-
-  context(row: number): number {
-    return this.rows[row + CONTEXT];
-  }
-
-  tagLo(row: number): number {
-    return this.rows[row + TAG_LO];
-  }
-
-  tagHi(row: number): number {
-    return this.rows[row + TAG_HI];
-  }
-
-  maskLo(row: number): number {
-    return this.rows[row + MASK_LO];
-  }
-
-  maskHi(row: number): number {
-    return this.rows[row + MASK_HI];
-  }
-
-  source(row: number): number {
-    return this.rows[row + SOURCE];
-  }
-
-  protected append(
-    context: number,
-    lo: number,
-    hi: number,
-    maskLo: number,
-    maskHi: number,
-    source: number,
-    value: number,
-  ): number {
-    let row = this.#free;
-    if (row !== NONE) {
-      this.#free = this.rows[row + NEXT];
-    } else {
-      if (this.#end === this.rows.length) this.#widen();
-      row = this.#end;
-      this.#end += ROW_WORDS;
-    }
-    const { rows } = this;
-    const newest = this.#newest;
-    this.#newest = row;
-    rows[row + CONTEXT] = context;
-    rows[row + TAG_LO] = lo;
-    rows[row + TAG_HI] = hi;
-    rows[row + MASK_LO] = maskLo;
-    rows[row + MASK_HI] = maskHi;
-    rows[row + SOURCE] = source;
-    rows[row + VALUE] = value;
+  /** Adds an entry, which is in no queue. */
+  add(entry: E): void {
+    const { end } = this;
+    const newest = end.before;
     this.#clock = (this.#clock + 1) | 0;
-    rows[row + AGE] = this.#clock;
-    rows[row + NEXT] = NONE;
-    rows[row + BEFORE] = newest;
-    if (newest === NONE) this.oldest = row;
-    else rows[newest + NEXT] = row;
-    if (++this.count > SHORT || this.binned) this.#bin(row);
-    return row;
+    entry.age = this.#clock;
+    entry.isQueued = true;
+    entry.before = newest;
+    entry.next = end;
+    newest.next = entry;
+    end.before = entry;
+    if (++this.count > SHORT || this.binned) this.#bin(entry);
   }
 
-  remove(row: number): void {
-    if (this.binned) this.unchain(row);
-    const { rows } = this;
-    const after = rows[row + NEXT];
-    const before = rows[row + BEFORE];
-    if (before === NONE) this.oldest = after;
-    else rows[before + NEXT] = after;
-    if (after === NONE) this.#newest = before;
-    else rows[after + BEFORE] = before;
-    rows[row + NEXT] = this.#free;
-    this.#free = row;
+  remove(entry: E): void {
+    if (this.binned) this.unchain(entry);
+    const { next, before } = entry;
+    before.next = next;
+    next.before = before;
+    entry.isQueued = false;
     if (--this.count <= SHORT >> 1) this.binned = false;
   }
 
@@ -191,167 +146,149 @@ abstract class MatchQueue {
     return hash(context, lo, hi, source) & (this.byKey.head.length - 1);
   }
 
-  /** Whether the row was added before the other one. */
-  protected isOlder(row: number, other: number): boolean {
-    return ((this.rows[row + AGE] - this.rows[other + AGE]) | 0) < 0;
-  }
-
-  /** A row was added to a long queue: it goes into its bins, or all do. */
-  #bin(row: number): void {
+  /** An entry was added to a long queue: it goes into its bins, or all do. */
+  #bin(entry: E): void {
     const bins = this.byKey.head.length;
     if (this.binned && this.count <= bins * 2) {
-      this.chain(row);
+      this.chain(entry);
       return;
     }
     const wider = this.count > bins * 2 ? bins * 4 : bins;
     this.binned = true;
     this.byKey.reset(wider);
     this.resetAside(wider);
-    for (let each = this.oldest; each !== NONE; each = this.rows[each + NEXT]) this.chain(each);
-  }
-
-  #widen(): void {
-    const rows = new Int32Array(this.rows.length * 2);
-    rows.set(this.rows);
-    this.rows = rows;
+    for (let each = this.oldest; each !== this.end; each = each.next) this.chain(each);
   }
 }
 
 /** Receives that wait for a message. */
-export class PostedReceives extends MatchQueue {
+export class PostedReceives<E extends MatchEntry> extends MatchQueue<E> {
   /** Receives with a mask: in the order of posting. */
-  readonly #wild = new Chains(1, ASIDE);
+  readonly #wild = new Chains(1);
 
-  add(context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number, value: number): number {
-    return this.append(context, lo, hi, maskLo, maskHi, source, value);
+  protected chain(entry: E): void {
+    const { context, tagLo, tagHi, maskLo, maskHi, source } = entry;
+    if ((maskLo & maskHi) === -1) this.byKey.append(this.binOf(context, tagLo, tagHi, source), entry.byKey);
+    else this.#wild.append(0, entry.aside);
   }
 
-  #isExact(row: number): boolean {
-    return (this.rows[row + MASK_LO] & this.rows[row + MASK_HI]) === -1;
-  }
-
-  protected chain(row: number): void {
-    const { rows } = this;
-    if (this.#isExact(row)) {
-      const bin = this.binOf(rows[row + CONTEXT], rows[row + TAG_LO], rows[row + TAG_HI], rows[row + SOURCE]);
-      rows[row + BIN] = bin;
-      this.byKey.append(rows, bin, row);
-    } else {
-      this.#wild.append(rows, 0, row);
-    }
-  }
-
-  protected unchain(row: number): void {
-    const { rows } = this;
-    if (this.#isExact(row)) this.byKey.remove(rows, rows[row + BIN], row);
-    else this.#wild.remove(rows, 0, row);
+  protected unchain(entry: E): void {
+    if ((entry.maskLo & entry.maskHi) === -1) this.byKey.remove(entry.byKey);
+    else this.#wild.remove(entry.aside);
   }
 
   protected resetAside(): void {
     this.#wild.reset(1);
   }
 
-  #fits(row: number, context: number, lo: number, hi: number, source: number): boolean {
-    const { rows } = this;
-    const from = rows[row + SOURCE];
+  #fits(entry: MatchEntry, context: number, lo: number, hi: number, source: number): boolean {
+    const from = entry.source;
     return (
-      ((rows[row + TAG_LO] ^ lo) & rows[row + MASK_LO]) === 0 &&
-      ((rows[row + TAG_HI] ^ hi) & rows[row + MASK_HI]) === 0 &&
-      rows[row + CONTEXT] === context &&
+      ((entry.tagLo ^ lo) & entry.maskLo) === 0 &&
+      ((entry.tagHi ^ hi) & entry.maskHi) === 0 &&
+      entry.context === context &&
       (from === ANY_SOURCE || from === source)
     );
   }
 
-  /** The oldest receive that a message fits, or -1. */
-  find(context: number, lo: number, hi: number, source: number): number {
-    const { oldest } = this;
-    if (oldest === NONE || this.#fits(oldest, context, lo, hi, source)) return oldest;
+  /** The oldest receive that a message fits, or `end`. */
+  find(context: number, lo: number, hi: number, source: number): E {
+    const { oldest, end } = this;
+    if (oldest === end || this.#fits(oldest, context, lo, hi, source)) return oldest;
     if (!this.binned) {
-      let row = this.after(oldest);
-      while (row !== NONE && !this.#fits(row, context, lo, hi, source)) row = this.after(row);
-      return row;
+      let entry = oldest.next;
+      while (entry !== end && !this.#fits(entry, context, lo, hi, source)) entry = entry.next;
+      return entry;
     }
     let best = this.#first(context, lo, hi, source);
     const any = this.#first(context, lo, hi, ANY_SOURCE);
-    if (any !== NONE && (best === NONE || this.isOlder(any, best))) best = any;
-    for (let row = this.#wild.head[0]; row !== NONE; row = this.rows[row + ASIDE]) {
-      if (best !== NONE && this.isOlder(best, row)) break;
-      if (this.#fits(row, context, lo, hi, source)) return row;
+    if (any !== undefined && (best === undefined || any.isOlder(best))) best = any;
+    for (let link = this.#wild.head[0]; link !== undefined; link = link.next) {
+      if (best?.isOlder(link.entry)) break;
+      if (this.#fits(link.entry, context, lo, hi, source)) return link.entry as E;
     }
-    return best;
+    return best ?? end;
   }
 
-  #first(context: number, lo: number, hi: number, source: number): number {
-    const { rows } = this;
-    let row = this.byKey.head[this.binOf(context, lo, hi, source)];
-    while (
-      row !== NONE &&
-      !(
-        rows[row + TAG_LO] === lo &&
-        rows[row + TAG_HI] === hi &&
-        rows[row + SOURCE] === source &&
-        rows[row + CONTEXT] === context
-      )
-    ) {
-      row = rows[row + BY_KEY];
+  #first(context: number, lo: number, hi: number, source: number): E | undefined {
+    for (let link = this.byKey.head[this.binOf(context, lo, hi, source)]; link !== undefined; link = link.next) {
+      const { entry } = link;
+      if (entry.tagLo === lo && entry.tagHi === hi && entry.source === source && entry.context === context) return entry as E;
     }
-    return row;
+    return undefined;
   }
 }
 
+/** A message that came before its receive. */
+export class UnexpectedEntry extends MatchEntry {
+  /** What it stands for: the engine's number of it. */
+  kept = 0;
+}
+
 /** Messages that came before their receive. */
-export class UnexpectedMessages extends MatchQueue {
+export class UnexpectedMessages extends MatchQueue<UnexpectedEntry> {
   /** The same keys without the source: for receives from anyone. */
-  readonly #byTag = new Chains(64, ASIDE);
+  readonly #byTag = new Chains(LEAST_BINS);
+  readonly #spare: UnexpectedEntry[] = [];
 
-  add(context: number, lo: number, hi: number, source: number, value: number): number {
-    return this.append(context, lo, hi, -1, -1, source, value);
+  constructor() {
+    super(new UnexpectedEntry());
   }
 
-  protected chain(row: number): void {
-    const { rows } = this;
-    const context = rows[row + CONTEXT];
-    const lo = rows[row + TAG_LO];
-    const hi = rows[row + TAG_HI];
-    const bin = this.binOf(context, lo, hi, rows[row + SOURCE]);
-    const binAside = this.binOf(context, lo, hi, ANY_SOURCE);
-    rows[row + BIN] = bin;
-    rows[row + BIN_ASIDE] = binAside;
-    this.byKey.append(rows, bin, row);
-    this.#byTag.append(rows, binAside, row);
+  keep(context: number, lo: number, hi: number, source: number, kept: number): void {
+    const entry = this.#spare.pop() ?? new UnexpectedEntry();
+    entry.context = context;
+    entry.tagLo = lo;
+    entry.tagHi = hi;
+    entry.source = source;
+    entry.kept = kept;
+    this.add(entry);
   }
 
-  protected unchain(row: number): void {
-    const { rows } = this;
-    this.byKey.remove(rows, rows[row + BIN], row);
-    this.#byTag.remove(rows, rows[row + BIN_ASIDE], row);
+  /** Takes a message out; returns the engine's number of it. */
+  take(entry: UnexpectedEntry): number {
+    this.remove(entry);
+    this.#spare.push(entry);
+    return entry.kept;
+  }
+
+  protected chain(entry: UnexpectedEntry): void {
+    const { context, tagLo, tagHi, source } = entry;
+    this.byKey.append(this.binOf(context, tagLo, tagHi, source), entry.byKey);
+    this.#byTag.append(this.binOf(context, tagLo, tagHi, ANY_SOURCE), entry.aside);
+  }
+
+  protected unchain(entry: UnexpectedEntry): void {
+    this.byKey.remove(entry.byKey);
+    this.#byTag.remove(entry.aside);
   }
 
   protected resetAside(bins: number): void {
     this.#byTag.reset(bins);
   }
 
-  /** The oldest message that a receive fits, or -1. */
-  find(context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): number {
-    const { rows } = this;
-    let row = this.oldest;
-    let next = NEXT;
+  /** The oldest message that a receive fits, or undefined. */
+  find(context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): UnexpectedEntry | undefined {
+    const isAnyone = source === ANY_SOURCE;
     if (this.binned && (maskLo & maskHi) === -1) {
-      const isAnyone = source === ANY_SOURCE;
-      row = (isAnyone ? this.#byTag : this.byKey).head[this.binOf(context, lo, hi, source)];
-      next = isAnyone ? ASIDE : BY_KEY;
-    }
-    while (row !== NONE) {
-      if (
-        ((rows[row + TAG_LO] ^ lo) & maskLo) === 0 &&
-        ((rows[row + TAG_HI] ^ hi) & maskHi) === 0 &&
-        rows[row + CONTEXT] === context &&
-        (source === ANY_SOURCE || rows[row + SOURCE] === source)
-      ) {
-        return row;
+      const chains = isAnyone ? this.#byTag : this.byKey;
+      for (let link = chains.head[this.binOf(context, lo, hi, source)]; link !== undefined; link = link.next) {
+        const { entry } = link;
+        const isSame = entry.tagLo === lo && entry.tagHi === hi && entry.context === context;
+        if (isSame && (isAnyone || entry.source === source)) return entry as UnexpectedEntry;
       }
-      row = rows[row + next];
+      return undefined;
     }
-    return NONE;
+    for (let entry = this.oldest; entry !== this.end; entry = entry.next) {
+      if (
+        ((entry.tagLo ^ lo) & maskLo) === 0 &&
+        ((entry.tagHi ^ hi) & maskHi) === 0 &&
+        entry.context === context &&
+        (isAnyone || entry.source === source)
+      ) {
+        return entry;
+      }
+    }
+    return undefined;
   }
 }

@@ -11,7 +11,7 @@
 import { truncated } from '../errors.js';
 import type { RingReader } from '../patterns/ring-region.js';
 import type { Payload } from '../payload.js';
-import type { RequestTable } from '../requests.js';
+import type { RequestRow, RequestTable } from '../requests.js';
 import { Announcement } from '../transfer/announcement.js';
 import type { VerbsEndpoint } from '../verbs-endpoint.js';
 import type { VerbsWorker } from '../verbs-worker.js';
@@ -64,49 +64,38 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
     this.#unstick();
   }
 
-  send(endpoint: VerbsEndpoint, payload: Payload, context: number, lo: number, hi: number): number {
+  send(endpoint: VerbsEndpoint, payload: Payload, context: number, lo: number, hi: number): RequestRow | undefined {
     return this.sends.send(endpoint, payload, context, lo, hi);
   }
 
-  override receive(
-    payload: Payload,
-    context: number,
-    lo: number,
-    hi: number,
-    maskLo: number,
-    maskHi: number,
-    source: number,
-  ): number {
-    const index = this.begin(payload, context, lo, hi, source);
+  protected override await(row: RequestRow): void {
     const isStuck = this.#stuck.size > 0;
-    if (this.unexpected.count > 0 && this.takeUnexpected(index, context, lo, hi, maskLo, maskHi, source)) return index;
-    if (isStuck && this.#receiveStuck(index, context, lo, hi, maskLo, maskHi, source)) return index;
-    this.requests.aux[index] = this.receives.add(context, lo, hi, maskLo, maskHi, source, index);
-    if (isStuck) for (const endpoint of this.#stuck) this.#sendPull(endpoint, index);
-    return index;
+    if (isStuck && this.#receiveStuck(row)) return;
+    this.receives.add(row);
+    if (isStuck) for (const endpoint of this.#stuck) this.#sendPull(endpoint, row);
   }
 
-  protected takeKept(index: number, kept: number): void {
-    const { store, requests } = this;
+  protected takeKept(row: RequestRow, kept: number): void {
+    const { store } = this;
     const endpoint = this.#worker.endpoints[store.endpoint[kept]];
-    requests.source[index] = endpoint.source;
+    row.source = endpoint.source;
     if (store.isRendezvous[kept] === 1) {
       const paths = store.paths[kept] as Float64Array;
       this.#announcement.restore(paths, store.length[kept], store.sender[kept], store.flags[kept]);
-      this.#worker.rendezvous.begin(endpoint, index, this.#announcement);
+      this.#worker.rendezvous.begin(endpoint, row, this.#announcement);
     } else {
-      const payload = requests.payload[index] as Payload;
+      const payload = row.payload as Payload;
       store.copyOut(kept, payload);
-      this.#finish(index, store.length[kept], payload);
+      this.#finish(row, store.length[kept], payload);
     }
     store.release(kept);
     this.#unstick();
   }
 
-  #finish(index: number, length: number, payload: Payload): void {
-    this.requests.length[index] = length;
-    if (length > payload.length) this.requests.fail(index, truncated(length, payload.length));
-    else this.requests.complete(index);
+  #finish(row: RequestRow, length: number, payload: Payload): void {
+    row.length = length;
+    if (length > payload.length) this.requests.fail(row, truncated(length, payload.length));
+    else this.requests.complete(row);
   }
 
   /** Takes what lies in the ring of new messages. Returns how many. */
@@ -155,9 +144,9 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
     const lo = i32[slot + S_TAG_LO];
     const hi = i32[slot + S_TAG_HI];
     const context = kind >>> 16;
-    const index = this.match(context, lo, hi, endpoint.source);
-    if (index >= 0) {
-      this.#give(endpoint, reader, slot, index);
+    const row = this.match(context, lo, hi, endpoint.source);
+    if (row !== undefined) {
+      this.#give(endpoint, reader, slot, row);
       return true;
     }
     const eager = (kind & 0xff) === EAGER;
@@ -176,7 +165,7 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
       store.sender[kept] = announcement.sender;
       store.flags[kept] = announcement.flags;
     }
-    this.unexpected.add(context, lo, hi, endpoint.source, kept);
+    this.unexpected.keep(context, lo, hi, endpoint.source, kept);
     return true;
   }
 
@@ -194,19 +183,19 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
   }
 
   /** A message in a ring goes to a receive. */
-  #give(endpoint: VerbsEndpoint, reader: RingReader, slot: number, index: number): void {
+  #give(endpoint: VerbsEndpoint, reader: RingReader, slot: number, row: RequestRow): void {
     const { i32 } = reader;
     if ((i32[slot + S_KIND] & 0xff) !== EAGER) {
       this.#readRts(reader, slot);
-      this.#worker.rendezvous.begin(endpoint, index, this.#announcement);
+      this.#worker.rendezvous.begin(endpoint, row, this.#announcement);
       return;
     }
     const length = i32[slot + S_LENGTH];
-    const payload = this.requests.payload[index] as Payload;
+    const payload = row.payload as Payload;
     const count = Math.min(length, payload.length);
     if (length <= INLINE_BYTES) payload.copyFrom(i32, reader.u8, slot + S_PAYLOAD, count);
     else this.#worker.copyOut(payload, 0, count, reader, i32[slot + S_BULK]);
-    this.#finish(index, length, payload);
+    this.#finish(row, length, payload);
   }
 
   // ---- at the bound ----
@@ -216,9 +205,8 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
     endpoint.stuck = true;
     this.#stuck.add(endpoint);
     endpoint.taken ??= new Uint8Array(endpoint.messagesIn.slots);
-    for (let row = this.receives.oldest; row >= 0; row = this.receives.after(row)) {
-      this.#sendPull(endpoint, this.receives.value(row));
-    }
+    const { receives } = this;
+    for (let row = receives.oldest; row !== receives.end; row = row.next) this.#sendPull(endpoint, row);
   }
 
   /** There is room again: the next poll tries the heads. */
@@ -244,16 +232,17 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
       const at = (reader.position + ahead) & (reader.slots - 1);
       if (taken[at] === 1) continue;
       const { i32 } = reader;
-      const index = this.match(i32[slot + S_KIND] >>> 16, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], endpoint.source);
-      if (index < 0) continue;
-      this.#give(endpoint, reader, slot, index);
+      const row = this.match(i32[slot + S_KIND] >>> 16, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], endpoint.source);
+      if (row === undefined) continue;
+      this.#give(endpoint, reader, slot, row);
       taken[at] = 1;
       n++;
     }
   }
 
   /** A new receive looks into the rings of stuck endpoints. */
-  #receiveStuck(index: number, context: number, lo: number, hi: number, maskLo: number, maskHi: number, source: number): boolean {
+  #receiveStuck(row: RequestRow): boolean {
+    const { context, tagLo, tagHi, maskLo, maskHi, source } = row;
     for (const endpoint of this.#stuck) {
       if (source !== ANY_SOURCE && source !== endpoint.source) continue;
       // What came since the last look belongs to the receives that wait longer.
@@ -268,15 +257,15 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
         const { i32 } = reader;
         if (
           i32[slot + S_KIND] >>> 16 !== context ||
-          ((i32[slot + S_TAG_LO] ^ lo) & maskLo) !== 0 ||
-          ((i32[slot + S_TAG_HI] ^ hi) & maskHi) !== 0
+          ((i32[slot + S_TAG_LO] ^ tagLo) & maskLo) !== 0 ||
+          ((i32[slot + S_TAG_HI] ^ tagHi) & maskHi) !== 0
         ) {
           continue;
         }
-        this.requests.tagLo[index] = i32[slot + S_TAG_LO];
-        this.requests.tagHi[index] = i32[slot + S_TAG_HI];
-        this.requests.source[index] = endpoint.source;
-        this.#give(endpoint, reader, slot, index);
+        row.tagLo = i32[slot + S_TAG_LO];
+        row.tagHi = i32[slot + S_TAG_HI];
+        row.source = endpoint.source;
+        this.#give(endpoint, reader, slot, row);
         taken[at] = 1;
         if (ahead === 0) {
           endpoint.stuck = false;
@@ -288,15 +277,10 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
     return false;
   }
 
-  #sendPull(endpoint: VerbsEndpoint, index: number): void {
-    const row = this.requests.aux[index];
-    const posted = this.receives;
-    if (posted.source(row) !== ANY_SOURCE && posted.source(row) !== endpoint.source) return;
-    endpoint.control(PULL | (posted.context(row) << 16), posted.tagLo(row), posted.tagHi(row), [
-      posted.maskLo(row),
-      posted.maskHi(row),
-      this.requests.handle(index),
-    ]);
+  #sendPull(endpoint: VerbsEndpoint, row: RequestRow): void {
+    const { context, tagLo, tagHi, maskLo, maskHi, source, handle } = row;
+    if (source !== ANY_SOURCE && source !== endpoint.source) return;
+    endpoint.control(PULL | (context << 16), tagLo, tagHi, [maskLo, maskHi, handle]);
   }
 
   /** An offer came: taken if its receive still waits, else refused. */
@@ -304,8 +288,8 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
     // What the sender wrote before the offer comes first.
     while (this.takeMessages(endpoint) >= BATCH);
     const kind = i32[slot + S_KIND];
-    const index = this.match(kind >>> 16, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], endpoint.source);
-    if (index < 0) endpoint.control(UNPULL, i32[slot + S_PAYLOAD + 5], 0);
-    else this.#give(endpoint, endpoint.transfersIn, slot, index);
+    const row = this.match(kind >>> 16, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], endpoint.source);
+    if (row === undefined) endpoint.control(UNPULL, i32[slot + S_PAYLOAD + 5], 0);
+    else this.#give(endpoint, endpoint.transfersIn, slot, row);
   }
 }

@@ -7,7 +7,7 @@
 import type { Payload } from '../payload.js';
 import { protocolAt } from '../protocols/selection.js';
 import { MOST_RAILS } from '../rail.js';
-import { KIND_SEND, PENDING, type RequestTable } from '../requests.js';
+import { KIND_SEND, PENDING, type RequestRow, type RequestTable } from '../requests.js';
 import { Announcement, PATH_BYTES, rtsFlags } from '../transfer/announcement.js';
 import type { VerbsEndpoint } from '../verbs-endpoint.js';
 import type { VerbsWorker } from '../verbs-worker.js';
@@ -44,27 +44,27 @@ export class TagSends {
     this.#requests = requests;
   }
 
-  /** Begins a send. Returns -1 when it is complete, else the row of its request. */
-  send(endpoint: VerbsEndpoint, payload: Payload, context: number, lo: number, hi: number): number {
+  /** Begins a send. Returns undefined when it is complete, else its request. */
+  send(endpoint: VerbsEndpoint, payload: Payload, context: number, lo: number, hi: number): RequestRow | undefined {
     if (endpoint.state === 'ready' && !endpoint.closedByPeer && endpoint.pending.length === 0) {
-      if (this.#trySend(endpoint, payload, context, lo, hi)) return -1;
+      if (this.#trySend(endpoint, payload, context, lo, hi)) return undefined;
     } else {
       endpoint.check();
       endpoint.connect?.();
     }
-    const index = this.#requests.begin(KIND_SEND, payload);
-    this.#requests.context[index] = context;
-    this.#requests.tagLo[index] = lo;
-    this.#requests.tagHi[index] = hi;
-    this.#requests.endpoint[index] = endpoint.id;
-    this.#requests.length[index] = payload.length;
-    endpoint.pending.push(this.#requests.handle(index));
+    const row = this.#requests.begin(KIND_SEND, payload);
+    row.context = context;
+    row.tagLo = lo;
+    row.tagHi = hi;
+    row.endpoint = endpoint.id;
+    row.length = payload.length;
+    endpoint.pending.push(row.handle);
     endpoint.waiting = true;
     if (endpoint.state === 'ready') {
       if (endpoint.pending.length - endpoint.pendingHead === 1) this.advance(endpoint);
       if (endpoint.pulls.size > 0) this.#offerNext(endpoint);
     }
-    return index;
+    return row;
   }
 
   /** An eager send that needs no request. False: it is not eager, the device is to take it from the user's memory, or there is no room. */
@@ -106,17 +106,17 @@ export class TagSends {
     const requests = this.#requests;
     let sent = 0;
     while (endpoint.pendingHead < pending.length) {
-      const index = requests.find(pending[endpoint.pendingHead]);
-      if (index >= 0 && requests.state[index] === PENDING) {
-        if (requests.flags[index] & PULLED) break;
-        const payload = requests.payload[index] as Payload;
-        const context = requests.context[index];
-        const lo = requests.tagLo[index];
-        const hi = requests.tagHi[index];
-        if (this.#trySend(endpoint, payload, context, lo, hi)) requests.complete(index);
+      const row = requests.find(pending[endpoint.pendingHead]);
+      if (row !== undefined && row.state === PENDING) {
+        if (row.flags & PULLED) break;
+        const payload = row.payload as Payload;
+        const context = row.context;
+        const lo = row.tagLo;
+        const hi = row.tagHi;
+        if (this.#trySend(endpoint, payload, context, lo, hi)) requests.complete(row);
         else if (!this.#isRendezvous(endpoint, payload)) {
-          if (!this.#sendZeroCopy(endpoint, index, payload)) break;
-        } else if (!this.#sendRts(endpoint, index, false)) break;
+          if (!this.#sendZeroCopy(endpoint, row, payload)) break;
+        } else if (!this.#sendRts(endpoint, row, false)) break;
         sent++;
       }
       endpoint.pendingHead++;
@@ -132,32 +132,32 @@ export class TagSends {
   }
 
   /** An eager send whose payload the device takes from the user's memory. False: there is no room, or it is no such send. */
-  #sendZeroCopy(endpoint: VerbsEndpoint, index: number, payload: Payload): boolean {
+  #sendZeroCopy(endpoint: VerbsEndpoint, row: RequestRow, payload: Payload): boolean {
     const { length } = payload;
     const requests = this.#requests;
     if (length < endpoint.zeroCopyMin || payload.pieces !== undefined) return false;
     const { rendezvous } = this.#worker;
-    if (!rendezvous.pin(endpoint, index, payload)) {
+    if (!rendezvous.pin(endpoint, row, payload)) {
       // Memory that cannot be registered is copied after all.
-      const isSent = this.#copyIn(endpoint, payload, requests.context[index], requests.tagLo[index], requests.tagHi[index]);
-      if (isSent) requests.complete(index);
+      const isSent = this.#copyIn(endpoint, payload, row.context, row.tagLo, row.tagHi);
+      if (isSent) requests.complete(row);
       return isSent;
     }
     const ring = endpoint.messagesOut;
     const lane = endpoint.lanes[0];
     const slot = lane.hasRoom ? ring.reserveBulk(length) : -1;
     if (slot < 0) {
-      rendezvous.unpin(index);
+      rendezvous.unpin(row);
       return false;
     }
     const { i32 } = ring;
     i32[slot + S_BULK] = ring.bulkOffset;
-    i32[slot + S_KIND] = EAGER | (requests.context[index] << 16);
-    i32[slot + S_TAG_LO] = requests.tagLo[index];
-    i32[slot + S_TAG_HI] = requests.tagHi[index];
+    i32[slot + S_KIND] = EAGER | (row.context << 16);
+    i32[slot + S_TAG_LO] = row.tagLo;
+    i32[slot + S_TAG_HI] = row.tagHi;
     i32[slot + S_LENGTH] = length;
     const write = this.#spareWrites.pop() ?? new ZeroCopyWrite(this.#worker, this.#spareWrites);
-    write.prepare(endpoint, requests.handle(index), endpoint.ringRemote.addr + ring.remoteBulkOffset);
+    write.prepare(endpoint, row.handle, endpoint.ringRemote.addr + ring.remoteBulkOffset);
     lane.submit(write);
     // A write that failed at once has failed the request; the slot stays unused.
     if (write.isPosted) ring.publish(slot, false);
@@ -169,25 +169,24 @@ export class TagSends {
   }
 
   /** Announces a message. False when there is no room. */
-  #sendRts(endpoint: VerbsEndpoint, index: number, offered: boolean): boolean {
-    const requests = this.#requests;
-    const payload = requests.payload[index] as Payload;
+  #sendRts(endpoint: VerbsEndpoint, row: RequestRow, offered: boolean): boolean {
+    const payload = row.payload as Payload;
     const ring = endpoint.messagesOut;
     const slot = offered ? 0 : endpoint.ports.length > 1 ? ring.reserveBulk(MOST_PATH_BYTES) : ring.reserve();
     if (slot < 0) return false;
     const announcement = this.#announcement;
-    this.#describe(endpoint, index, payload);
-    const kind = RTS | (announcement.flags << 8) | (requests.context[index] << 16);
+    this.#describe(endpoint, row, payload);
+    const kind = RTS | (announcement.flags << 8) | (row.context << 16);
     if (offered) {
       announcement.paths = 1; // the slot is all there is
       announcement.write(this.#words, 2);
-      endpoint.control(kind & ~(RTS_PATHS << 8), requests.tagLo[index], requests.tagHi[index], this.#words);
+      endpoint.control(kind & ~(RTS_PATHS << 8), row.tagLo, row.tagHi, this.#words);
       return true;
     }
     const i32 = ring.i32;
     i32[slot + S_KIND] = kind;
-    i32[slot + S_TAG_LO] = requests.tagLo[index];
-    i32[slot + S_TAG_HI] = requests.tagHi[index];
+    i32[slot + S_TAG_LO] = row.tagLo;
+    i32[slot + S_TAG_HI] = row.tagHi;
     i32[slot + S_LENGTH] = 0;
     announcement.write(i32, slot + S_PAYLOAD);
     if (announcement.paths > 1) {
@@ -201,18 +200,18 @@ export class TagSends {
   }
 
   /** Fills the announcement for a send that goes by rendezvous. */
-  #describe(endpoint: VerbsEndpoint, index: number, payload: Payload): void {
+  #describe(endpoint: VerbsEndpoint, row: RequestRow, payload: Payload): void {
     const name = payload.pieces === undefined ? protocolAt(endpoint.ranges, payload.length) : 'rndv-am';
     let flags = 0;
     let paths = 1;
-    if (name !== 'rndv-am' && payload.length > 0 && this.#worker.rendezvous.pin(endpoint, index, payload)) {
+    if (name !== 'rndv-am' && payload.length > 0 && this.#worker.rendezvous.pin(endpoint, row, payload)) {
       flags = rtsFlags(name);
       if (flags & RTS_PIPELINE && endpoint.ports.length > 1) {
         paths = endpoint.ports.length;
         flags |= RTS_PATHS;
       }
     }
-    this.#announcement.describe(payload, this.#requests.handle(index), flags, endpoint.ports, paths);
+    this.#announcement.describe(payload, row.handle, flags, endpoint.ports, paths);
   }
 
   // ---- what is held back ----
@@ -239,17 +238,17 @@ export class TagSends {
     if (endpoint.offered >= 0) return;
     const requests = this.#requests;
     for (let at = endpoint.pendingHead; at < endpoint.pending.length; at++) {
-      const index = requests.find(endpoint.pending[at]);
-      if (index < 0 || requests.state[index] !== PENDING || requests.flags[index] & PULLED) continue;
-      const lo = requests.tagLo[index];
-      const hi = requests.tagHi[index];
+      const row = requests.find(endpoint.pending[at]);
+      if (row === undefined || row.state !== PENDING || row.flags & PULLED) continue;
+      const lo = row.tagLo;
+      const hi = row.tagHi;
       for (const [handle, pull] of endpoint.pulls) {
-        if (pull.context !== requests.context[index]) continue;
+        if (pull.context !== row.context) continue;
         if (((pull.lo ^ lo) & pull.maskLo) !== 0 || ((pull.hi ^ hi) & pull.maskHi) !== 0) continue;
         endpoint.pulls.delete(handle);
-        requests.flags[index] |= PULLED;
-        endpoint.offered = requests.handle(index);
-        this.#sendRts(endpoint, index, true);
+        row.flags |= PULLED;
+        endpoint.offered = row.handle;
+        this.#sendRts(endpoint, row, true);
         return;
       }
     }
@@ -264,10 +263,10 @@ export class TagSends {
 
   /** The peer refused an offer: the send waits for its turn again. */
   onUnpull(endpoint: VerbsEndpoint, handle: number): void {
-    const index = this.#requests.find(handle);
-    if (index >= 0) {
-      this.#requests.flags[index] &= ~PULLED;
-      this.#worker.rendezvous.unpin(index);
+    const row = this.#requests.find(handle);
+    if (row !== undefined) {
+      row.flags &= ~PULLED;
+      this.#worker.rendezvous.unpin(row);
     }
     this.offerResolved(endpoint, handle);
   }

@@ -29,7 +29,7 @@ export class ZeroCopyWrite implements Posted {
 
   post(lane: Lane, id: number): void {
     const { requests } = this.#worker;
-    const payload = requests.payload[requests.find(this.#request)] as Payload;
+    const payload = requests.find(this.#request)?.payload as Payload;
     const local = payload.registrations[lane.port.index] as NonNullable<Payload['registrations'][0]>;
     lane.move(false, local, payload.offsetIn(local), payload.length, id, this.#address, this.#endpoint.ringRemote.rkey);
     lane.port.operations++;
@@ -40,10 +40,10 @@ export class ZeroCopyWrite implements Posted {
     const { requests, rendezvous } = this.#worker;
     if (this.isPosted) lane.port.operations--;
     this.#spare.push(this);
-    const index = requests.find(this.#request);
-    if (index < 0) return;
-    rendezvous.unpin(index);
-    if (status === 0) requests.complete(index);
-    else requests.fail(index, new PeerLost(this.#endpoint.peer, requests.describe(index), words));
+    const row = requests.find(this.#request);
+    if (row === undefined) return;
+    rendezvous.unpin(row);
+    if (status === 0) requests.complete(row);
+    else requests.fail(row, new PeerLost(this.#endpoint.peer, requests.describe(row), words));
   }
 }

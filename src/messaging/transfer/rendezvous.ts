@@ -7,7 +7,7 @@
 
 import { MessagingError, PeerLost, truncated } from '../errors.js';
 import type { Payload } from '../payload.js';
-import { PENDING, type RequestTable } from '../requests.js';
+import { PENDING, type RequestRow, type RequestTable } from '../requests.js';
 import type { VerbsEndpoint } from '../verbs-endpoint.js';
 import type { VerbsWorker } from '../verbs-worker.js';
 import {
@@ -57,8 +57,8 @@ export class Rendezvous {
   }
 
   /** Registers the memory of a request with the devices of an endpoint, for as long as the request lasts. False when it cannot be registered. */
-  pin(endpoint: VerbsEndpoint, index: number, payload: Payload): boolean {
-    if (this.#requests.pinned[index] !== 0) return true;
+  pin(endpoint: VerbsEndpoint, row: RequestRow, payload: Payload): boolean {
+    if (row.pinned !== 0) return true;
     const { ports } = endpoint;
     let mask = 0;
     for (let path = 0; path < ports.length; path++) {
@@ -78,15 +78,15 @@ export class Rendezvous {
       }
       mask |= 1 << port.index;
     }
-    this.#requests.pinned[index] = mask;
+    row.pinned = mask;
     return true;
   }
 
-  unpin(index: number): void {
-    const mask = this.#requests.pinned[index];
+  unpin(row: RequestRow): void {
+    const mask = row.pinned;
     if (mask === 0) return;
-    this.#requests.pinned[index] = 0;
-    this.#release(this.#requests.payload[index] as Payload, mask);
+    row.pinned = 0;
+    this.#release(row.payload as Payload, mask);
   }
 
   #release(payload: Payload, mask: number): void {
@@ -97,31 +97,31 @@ export class Rendezvous {
   }
 
   /** The receiver's part begins: a receive has met an announcement. */
-  begin(endpoint: VerbsEndpoint, index: number, announced: Announcement): void {
+  begin(endpoint: VerbsEndpoint, row: RequestRow, announced: Announcement): void {
     const { length, sender, flags } = announced;
     const requests = this.#requests;
-    const payload = requests.payload[index] as Payload;
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = length;
-    requests.aux[index] = -1;
+    const payload = row.payload as Payload;
+    row.endpoint = endpoint.id;
+    row.length = length;
+    row.peerRequest = -1;
     if (endpoint.state === 'failed' || endpoint.state === 'closed') {
-      requests.fail(index, new PeerLost(endpoint.peer, requests.describe(index), 'the data was still at the sender'));
+      requests.fail(row, new PeerLost(endpoint.peer, requests.describe(row), 'the data was still at the sender'));
       return;
     }
     if (length > payload.length) {
       endpoint.control(ATS, sender, STATUS_OK);
-      requests.fail(index, truncated(length, payload.length));
+      requests.fail(row, truncated(length, payload.length));
       return;
     }
     if (length === 0) {
       endpoint.control(ATS, sender, STATUS_OK);
-      requests.complete(index);
+      requests.complete(row);
       return;
     }
-    const direct = payload.pieces === undefined && (flags & (RTS_GET | RTS_PUT)) !== 0 && this.pin(endpoint, index, payload);
+    const direct = payload.pieces === undefined && (flags & (RTS_GET | RTS_PUT)) !== 0 && this.pin(endpoint, row, payload);
     if (direct && flags & RTS_GET) {
       const transfer = this.#transfer(endpoint, payload, ROLE_GET, length, (flags & RTS_PIPELINE) !== 0);
-      transfer.request = requests.handle(index);
+      transfer.request = row.handle;
       transfer.peerRequest = sender;
       transfer.paths = Math.min(announced.paths, endpoint.ports.length);
       transfer.addresses.set(announced.addresses);
@@ -137,26 +137,26 @@ export class Rendezvous {
       more[1] = registration.region.rkey;
       more[2] = this.#words[0];
       more[3] = this.#words[1];
-      endpoint.control(RTR | (RTR_PUT << 8), sender, requests.handle(index), more);
+      endpoint.control(RTR | (RTR_PUT << 8), sender, row.handle, more);
       return;
     }
-    endpoint.control(RTR, sender, requests.handle(index));
+    endpoint.control(RTR, sender, row.handle);
   }
 
   /** The sender's part goes on: the receiver is ready. */
   onRtr(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     const requests = this.#requests;
-    const index = requests.find(i32[slot + S_TAG_LO]);
+    const row = requests.find(i32[slot + S_TAG_LO]);
     const receiver = i32[slot + S_TAG_LO + 1];
     this.#worker.tags.sends.offerResolved(endpoint, i32[slot + S_TAG_LO]);
-    if (index < 0) {
+    if (row === undefined) {
       endpoint.control(ATP, receiver, STATUS_FAILED);
       return;
     }
-    const payload = requests.payload[index] as Payload;
+    const payload = row.payload as Payload;
     if (((i32[slot + S_KIND] >>> 8) & RTR_PUT) === 0) {
-      requests.aux[index] = receiver;
-      endpoint.transferQueue.push(requests.handle(index));
+      row.peerRequest = receiver;
+      endpoint.transferQueue.push(row.handle);
       endpoint.waiting = true;
       return;
     }
@@ -165,7 +165,7 @@ export class Rendezvous {
     this.#words[1] = i32[slot + S_BULK + 2];
     const split = endpoint.lanes.length > 1 && payload.length >= this.#worker.fragmentBytes;
     const transfer = this.#transfer(endpoint, payload, ROLE_PUT, payload.length, split);
-    transfer.request = requests.handle(index);
+    transfer.request = row.handle;
     transfer.peerRequest = receiver;
     transfer.addresses[0] = this.#f64[0];
     transfer.rkeys[0] = rkey;
@@ -188,15 +188,15 @@ export class Rendezvous {
     const endpoint = transfer.endpoint as VerbsEndpoint;
     const isGet = transfer.role === ROLE_GET;
     endpoint.control(isGet ? ATS : ATP, transfer.peerRequest, failure === undefined ? STATUS_OK : STATUS_FAILED);
-    const index = requests.find(transfer.request);
-    if (index < 0) return;
-    this.unpin(index);
+    const row = requests.find(transfer.request);
+    if (row === undefined) return;
+    this.unpin(row);
     if (failure === undefined) {
-      requests.complete(index);
+      requests.complete(row);
       return;
     }
     const operation = isGet ? 'a rendezvous read' : 'a rendezvous write';
-    requests.fail(index, new PeerLost(endpoint.peer, `${operation} of ${transfer.length} bytes`, failure));
+    requests.fail(row, new PeerLost(endpoint.peer, `${operation} of ${transfer.length} bytes`, failure));
   }
 
   /** The receiver asks this sender to carry fragments from the back. */
@@ -204,9 +204,9 @@ export class Rendezvous {
     const requests = this.#requests;
     const handle = i32[slot + S_TAG_LO];
     const entry = i32[slot + S_TAG_HI];
-    const index = requests.find(handle);
-    const payload = index < 0 ? undefined : requests.payload[index];
-    if (payload === undefined || endpoint.boardOut === undefined || requests.pinned[index] === 0) {
+    const row = requests.find(handle);
+    const payload = row?.payload;
+    if (payload === undefined || endpoint.boardOut === undefined || row?.pinned === 0) {
       this.#more.fill(0);
       endpoint.control(HELPED, entry, 0, this.#more);
       return;
@@ -230,37 +230,37 @@ export class Rendezvous {
   /** The receiver has read everything, or failed. */
   onAts(endpoint: VerbsEndpoint, handle: number, status: number): void {
     this.#worker.tags.sends.offerResolved(endpoint, handle);
-    const index = this.#requests.find(handle);
-    if (index < 0) return;
-    this.unpin(index);
-    if (status === STATUS_OK) this.#requests.complete(index);
-    else this.#requests.fail(index, this.#remoteFailure(endpoint, index));
+    const row = this.#requests.find(handle);
+    if (row === undefined) return;
+    this.unpin(row);
+    if (status === STATUS_OK) this.#requests.complete(row);
+    else this.#requests.fail(row, this.#remoteFailure(endpoint, row));
   }
 
   /** The sender has written everything, or failed. */
   onAtp(endpoint: VerbsEndpoint, handle: number, status: number): void {
-    const index = this.#requests.find(handle);
-    if (index < 0) return;
-    this.unpin(index);
-    if (status === STATUS_OK) this.#requests.complete(index);
-    else this.#requests.fail(index, this.#remoteFailure(endpoint, index));
+    const row = this.#requests.find(handle);
+    if (row === undefined) return;
+    this.unpin(row);
+    if (status === STATUS_OK) this.#requests.complete(row);
+    else this.#requests.fail(row, this.#remoteFailure(endpoint, row));
   }
 
-  #remoteFailure(endpoint: VerbsEndpoint, index: number): MessagingError {
+  #remoteFailure(endpoint: VerbsEndpoint, row: RequestRow): MessagingError {
     return new MessagingError(
       'MSG_REMOTE',
-      `${endpoint.peer} could not carry out its part of ${this.#requests.describe(index)}: its own error says why`,
+      `${endpoint.peer} could not carry out its part of ${this.#requests.describe(row)}: its own error says why`,
     );
   }
 
   /** Sends fragments of a request through the ring. True when all of it is there. */
-  advanceData(endpoint: VerbsEndpoint, index: number): boolean {
+  advanceData(endpoint: VerbsEndpoint, row: RequestRow): boolean {
     const requests = this.#requests;
-    const payload = requests.payload[index] as Payload;
+    const payload = row.payload as Payload;
     const ring = endpoint.transfersOut;
     const longest = ring.bulkBytes >> 2;
-    while (requests.moved[index] < payload.length) {
-      const offset = requests.moved[index];
+    while (row.moved < payload.length) {
+      const offset = row.moved;
       const count = Math.min(longest - DATA_HEAD_BYTES, payload.length - offset);
       const slot = ring.reserveBulk(count + DATA_HEAD_BYTES);
       if (slot < 0) return false;
@@ -269,30 +269,30 @@ export class Rendezvous {
       for (let b = 0; b < DATA_HEAD_BYTES; b++) ring.u8[at + b] = this.#head[b];
       payload.pack(offset, count, ring.u8, at + DATA_HEAD_BYTES);
       ring.i32[slot + S_KIND] = DATA;
-      ring.i32[slot + S_TAG_LO] = requests.aux[index];
+      ring.i32[slot + S_TAG_LO] = row.peerRequest;
       ring.i32[slot + S_LENGTH] = count + DATA_HEAD_BYTES;
       ring.i32[slot + S_BULK] = ring.bulkOffset;
       ring.publish(slot);
       endpoint.announce();
-      requests.moved[index] = offset + count;
+      row.moved = offset + count;
     }
-    this.unpin(index);
-    requests.complete(index);
+    this.unpin(row);
+    requests.complete(row);
     return true;
   }
 
   /** A fragment came. */
   onData(endpoint: VerbsEndpoint, i32: Int32Array, slot: number): void {
     const requests = this.#requests;
-    const index = requests.find(i32[slot + S_TAG_LO]);
-    if (index < 0) return;
-    const payload = requests.payload[index] as Payload;
+    const row = requests.find(i32[slot + S_TAG_LO]);
+    if (row === undefined) return;
+    const payload = row.payload as Payload;
     const { u8, bulkAt } = endpoint.transfersIn;
     const at = bulkAt + i32[slot + S_BULK];
     const count = i32[slot + S_LENGTH] - DATA_HEAD_BYTES;
     for (let b = 0; b < DATA_HEAD_BYTES; b++) this.#head[b] = u8[at + b];
     payload.unpack(this.#f64[0], count, u8, at + DATA_HEAD_BYTES);
-    requests.moved[index] += count;
-    if (requests.moved[index] === requests.length[index] && requests.state[index] === PENDING) requests.complete(index);
+    row.moved += count;
+    if (row.moved === row.length && row.state === PENDING) requests.complete(row);
   }
 }

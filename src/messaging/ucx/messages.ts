@@ -4,7 +4,7 @@ import { Handlers, tooLong } from '../am/handlers.js';
 import type { Messages } from '../engine.js';
 import { MessagingError } from '../errors.js';
 import { type Payload, payloadOf } from '../payload.js';
-import { KIND_AM, KIND_AM_RECV } from '../requests.js';
+import { KIND_AM, KIND_AM_RECV, type RequestRow } from '../requests.js';
 import type { Arrival } from './arrival.js';
 import type { UcxEndpoint } from './endpoint.js';
 import { HEADER_BYTES } from './rings.js';
@@ -23,19 +23,25 @@ export class UcxMessages extends Handlers implements Messages {
     this.#longest = Math.min(MOST_HEADER_BYTES, worker.rings.native.headerLimit - HEADER_BYTES);
   }
 
-  send(endpoint: UcxEndpoint, id: number, header: Uint8Array, payload: Payload): number {
+  send(endpoint: UcxEndpoint, id: number, header: Uint8Array, payload: Payload): RequestRow | undefined {
     if (header.length > this.#longest) {
       throw new MessagingError('MSG_INVALID', `a header is at most ${this.#longest} bytes here: got ${header.length}`);
     }
-    if (endpoint.state === 'ready' && !endpoint.closedByPeer) return this.#send(endpoint, id, header, payload, -1);
+    if (endpoint.state === 'ready' && !endpoint.closedByPeer) return this.#send(endpoint, id, header, payload, undefined);
     return this.#worker.postWhenReady(endpoint, KIND_AM, payload, (row) => this.#send(endpoint, id, header, payload, row));
   }
 
-  #send(endpoint: UcxEndpoint, id: number, header: Uint8Array, payload: Payload, row: number): number {
+  #send(
+    endpoint: UcxEndpoint,
+    id: number,
+    header: Uint8Array,
+    payload: Payload,
+    begun: RequestRow | undefined,
+  ): RequestRow | undefined {
     const { rings } = this.#worker;
     endpoint.address(MESSAGE, id, header.length);
     rings.commandBytes.set(header, rings.extraAt);
-    return this.#worker.post(endpoint, KIND_AM, header.length, payload, row, 0);
+    return this.#worker.post(endpoint, KIND_AM, header.length, payload, begun, 0);
   }
 
   arrived(endpoint: UcxEndpoint, arrival: Arrival): void {
@@ -62,10 +68,10 @@ export class UcxMessages extends Handlers implements Messages {
           return;
         }
         isOpen = false;
-        const index = worker.requests.begin(KIND_AM_RECV, payload);
-        worker.requests.endpoint[index] = endpoint.id;
-        const request = worker.own(worker.requests.handle(index) + 1);
-        worker.fetch(endpoint, index, dataKind, handle, payload, length);
+        const row = worker.requests.begin(KIND_AM_RECV, payload);
+        row.endpoint = endpoint.id;
+        const request = worker.own(row.handle + 1);
+        worker.fetch(endpoint, row, dataKind, handle, payload, length);
         await request.wait();
       },
     });

@@ -137,10 +137,10 @@ export class UcxRemoteMemory extends RemoteMemory {
   /** The request of an operation that goes on. */
   #row(payload: Payload | undefined): number {
     const { requests } = this.endpoint.worker;
-    const index = requests.begin(KIND_RMA, payload);
-    requests.endpoint[index] = this.endpoint.id;
-    requests.length[index] = payload?.length ?? 8;
-    return requests.handle(index);
+    const row = requests.begin(KIND_RMA, payload);
+    row.endpoint = this.endpoint.id;
+    row.length = payload?.length ?? 8;
+    return row.handle;
   }
 
   #issue(offset: number, payload: Payload, isPut: boolean): number {

@@ -11,6 +11,7 @@
  */
 
 import type { Payload } from '../payload.js';
+import type { RequestRow } from '../requests.js';
 import type { Arrival } from './arrival.js';
 import type { UcxEndpoint } from './endpoint.js';
 import { UcxExposedMemory, UcxRemoteMemory } from './remote-memory.js';
@@ -56,9 +57,9 @@ export class UcxShares {
   }
 
   /** Offers the tagged message of a request, which ends when it was fetched. */
-  offer(endpoint: UcxEndpoint, row: number, number: number, context: number, lo: number, hi: number): void {
-    const { rings, requests, fabric } = this.#worker;
-    const { bytes, length } = requests.payload[row] as Payload;
+  offer(endpoint: UcxEndpoint, row: RequestRow, number: number, context: number, lo: number, hi: number): void {
+    const { rings, fabric } = this.#worker;
+    const { bytes, length } = row.payload as Payload;
     if (!endpoint.shared.has(number)) {
       endpoint.shared.add(number);
       const key = new UcxExposedMemory(fabric, new Uint8Array(bytes.buffer)).pack();
@@ -70,12 +71,12 @@ export class UcxShares {
     const { commandWords } = rings;
     const at = rings.inlineAt(0) >> 2;
     commandWords[at] = number;
-    commandWords[at + 1] = requests.handle(row);
+    commandWords[at + 1] = row.handle;
     commandWords[at + 2] = bytes.byteOffset;
     commandWords[at + 3] = bytes.byteOffset / HIGH;
     commandWords[at + 4] = length;
     const result = rings.sendInline(endpoint.way, 0, OFFER_BYTES);
-    if (result < 0) this.#worker.finish(requests.handle(row), result);
+    if (result < 0) this.#worker.finish(row.handle, result);
   }
 
   /** The peer has told the key of its memory. */

@@ -8,7 +8,7 @@
 
 import { truncated } from '../errors.js';
 import type { Payload } from '../payload.js';
-import { KIND_SEND } from '../requests.js';
+import { KIND_SEND, type RequestRow } from '../requests.js';
 import { TagMatching } from '../tag/tag-matching.js';
 import type { Arrival } from './arrival.js';
 import type { UcxEndpoint } from './endpoint.js';
@@ -59,35 +59,42 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
     this.#mostMessages = worker.options.unexpectedMessages ?? 4096;
   }
 
-  send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number): number {
+  send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number): RequestRow | undefined {
     if (endpoint.state === 'ready' && !endpoint.closedByPeer) {
       const { words, length } = payload;
       const isSmall = length <= WORD_COPY_BYTES && words.length << 2 === length;
       if (isSmall && endpoint.count(length)) return this.#sendWords(endpoint, payload, TAG | COUNTED | (context << 16), lo, hi);
-      return this.#send(endpoint, payload, context, lo, hi, -1);
+      return this.#send(endpoint, payload, context, lo, hi, undefined);
     }
     return this.#worker.postWhenReady(endpoint, KIND_SEND, payload, (row) => this.#send(endpoint, payload, context, lo, hi, row));
   }
 
   /** The shortest way of a few words. */
-  #sendWords(endpoint: UcxEndpoint, payload: Payload, kind: number, lo: number, hi: number): number {
+  #sendWords(endpoint: UcxEndpoint, payload: Payload, kind: number, lo: number, hi: number): RequestRow | undefined {
     const { sent } = endpoint;
     endpoint.sent = (sent + 1) | 0;
     const worker = this.#worker;
     const result = worker.rings.sendWords(endpoint.way, kind, endpoint.peerId, lo, hi, sent, payload.words);
-    return result === 0 ? -1 : worker.posted(result, endpoint, KIND_SEND, payload, undefined, -1);
+    return result === 0 ? undefined : worker.posted(result, endpoint, KIND_SEND, payload, undefined, undefined);
   }
 
-  #send(endpoint: UcxEndpoint, payload: Payload, context: number, lo: number, hi: number, row: number): number {
+  #send(
+    endpoint: UcxEndpoint,
+    payload: Payload,
+    context: number,
+    lo: number,
+    hi: number,
+    begun: RequestRow | undefined,
+  ): RequestRow | undefined {
     const memory = this.#worker.shares.numberFor(endpoint, payload);
     if (memory > 0) {
-      const index = row >= 0 ? row : this.#worker.begin(endpoint, KIND_SEND, payload);
-      this.#worker.shares.offer(endpoint, index, memory, context, lo, hi);
-      return index;
+      const row = begun ?? this.#worker.begin(endpoint, KIND_SEND, payload);
+      this.#worker.shares.offer(endpoint, row, memory, context, lo, hi);
+      return row;
     }
     const isCounted = endpoint.count(payload.length);
     endpoint.address((isCounted ? TAG | COUNTED : TAG) | (context << 16), lo, hi);
-    return this.#worker.post(endpoint, KIND_SEND, 0, payload, row, isCounted ? 0 : SEND_RENDEZVOUS);
+    return this.#worker.post(endpoint, KIND_SEND, 0, payload, begun, isCounted ? 0 : SEND_RENDEZVOUS);
   }
 
   /**
@@ -103,24 +110,23 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
     const endpoint = this.#worker.endpoints[words[header + W_ENDPOINT]];
     if (endpoint === undefined || endpoint.state !== 'ready' || endpoint.early !== undefined) return false;
     if (words[header + W_SEQUENCE] !== endpoint.heard) return false;
-    const { requests, receives } = this;
+    const { receives } = this;
     const lo = words[header + W_LO];
     const hi = words[header + W_HI];
     const row = receives.find(kind >>> 16, lo, hi, endpoint.source);
-    if (row < 0) return false;
-    const index = receives.value(row);
-    const to = (requests.payload[index] as Payload).words;
+    if (row === receives.end) return false;
+    const to = (row.payload as Payload).words;
     const count = length >> 2;
     if (to.length < count) return false;
     receives.remove(row);
     endpoint.heard = (endpoint.heard + 1) | 0;
     if (kind & COUNTED) endpoint.took(length);
     for (let w = 0, from = header + HEADER_WORDS; w < count; w++) to[w] = words[from + w];
-    requests.tagLo[index] = lo;
-    requests.tagHi[index] = hi;
-    requests.source[index] = endpoint.source;
-    requests.length[index] = length;
-    requests.complete(index);
+    row.tagLo = lo;
+    row.tagHi = hi;
+    row.source = endpoint.source;
+    row.length = length;
+    this.requests.complete(row);
     return true;
   }
 
@@ -131,8 +137,8 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
     const isCounted = (words[header + W_KIND] & COUNTED) !== 0;
     const lo = words[header + W_LO];
     const hi = words[header + W_HI];
-    const index = this.match(context, lo, hi, endpoint.source);
-    if (index < 0) {
+    const row = this.match(context, lo, hi, endpoint.source);
+    if (row === undefined) {
       const { bytes, at, length, dataKind, data } = arrival;
       const number = this.#nextKept;
       this.#nextKept = (number + 1) | 0;
@@ -146,18 +152,18 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
       const isOwed = isCounted && isHere && !isStored;
       if (isCounted && !isOwed) endpoint.took(length);
       this.#kept.set(number, { endpoint, length, dataKind, data, bytes: copy, isStored, isOwed });
-      this.unexpected.add(context, lo, hi, endpoint.source, number);
+      this.unexpected.keep(context, lo, hi, endpoint.source, number);
       return;
     }
     if (isCounted) endpoint.took(arrival.length);
-    this.#deliver(endpoint, index, arrival.dataKind, arrival.data, arrival.length, arrival.bytes, arrival.at);
+    this.#deliver(endpoint, row, arrival.dataKind, arrival.data, arrival.length, arrival.bytes, arrival.at);
   }
 
   #hasRoom(bytes: number): boolean {
     return this.store.count < this.#mostMessages && this.store.bytes + bytes <= this.#mostBytes;
   }
 
-  protected takeKept(index: number, number: number): void {
+  protected takeKept(row: RequestRow, number: number): void {
     const { endpoint, dataKind, data, length, bytes, isStored, isOwed } = this.#kept.get(number) as Kept;
     this.#kept.delete(number);
     if (isStored) {
@@ -165,12 +171,12 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
       this.store.count--;
     }
     if (isOwed) endpoint.took(length);
-    this.#deliver(endpoint, index, dataKind, data, length, bytes, 0);
+    this.#deliver(endpoint, row, dataKind, data, length, bytes, 0);
   }
 
   #deliver(
     endpoint: UcxEndpoint,
-    index: number,
+    row: RequestRow,
     dataKind: number,
     data: number,
     length: number,
@@ -178,18 +184,18 @@ export class UcxTags extends TagMatching<UcxEndpoint> {
     at: number,
   ): void {
     const { requests } = this;
-    const payload = requests.payload[index] as Payload;
-    requests.source[index] = endpoint.source;
-    requests.length[index] = length;
+    const payload = row.payload as Payload;
+    row.source = endpoint.source;
+    row.length = length;
     if (length > payload.length) {
       this.#worker.discard(endpoint, dataKind, data);
-      requests.fail(index, truncated(length, payload.length));
+      requests.fail(row, truncated(length, payload.length));
     } else if (dataKind === DATA_INLINE) {
       payload.unpack(0, length, bytes as Uint8Array, at);
-      requests.complete(index);
+      requests.complete(row);
     } else {
-      requests.endpoint[index] = endpoint.id;
-      this.#worker.fetch(endpoint, index, dataKind, data, payload, length);
+      row.endpoint = endpoint.id;
+      this.#worker.fetch(endpoint, row, dataKind, data, payload, length);
     }
   }
 

@@ -7,7 +7,7 @@ import { MessagingError, PeerLost } from '../errors.js';
 import type { WorkerOptions } from '../options.js';
 import { type Payload, payloadOf } from '../payload.js';
 import type { Explanation } from '../protocols/explanation.js';
-import { PENDING } from '../requests.js';
+import { PENDING, type RequestRow } from '../requests.js';
 import { Worker } from '../worker.js';
 import type { Pointer } from './addon.js';
 import { Arrival } from './arrival.js';
@@ -94,10 +94,17 @@ export class UcxWorker extends Worker {
   // ---- sending ----
 
   /**
-   * Sends a payload; the header's words, and `extra` bytes behind them, stand in the rings. `flags`: SEND_RENDEZVOUS only announces it. Returns -1 when it is
-   * complete, else the row of its request: `row`, or a new one of this kind.
+   * Sends a payload; the header's words, and `extra` bytes behind them, stand in the rings. `flags`: SEND_RENDEZVOUS only announces it. Returns undefined when it
+   * is complete, else its request: `begun`, or a new one of this kind.
    */
-  post(endpoint: UcxEndpoint, kind: number, extra: number, payload: Payload, row: number, flags: number): number {
+  post(
+    endpoint: UcxEndpoint,
+    kind: number,
+    extra: number,
+    payload: Payload,
+    begun: RequestRow | undefined,
+    flags: number,
+  ): RequestRow | undefined {
     const { rings, requests } = this;
     const { length } = payload;
     let result: number;
@@ -117,53 +124,51 @@ export class UcxWorker extends Worker {
       result = rings.sendAt(endpoint.way, extra, address, length, flags);
     }
     if (result === 0) {
-      if (row >= 0) requests.complete(row);
-      return -1;
+      if (begun !== undefined) requests.complete(begun);
+      return undefined;
     }
-    return this.posted(result, endpoint, kind, payload, memory, row);
+    return this.posted(result, endpoint, kind, payload, memory, begun);
   }
 
-  /** A send goes on, or failed: the row of its request. */
+  /** A send goes on, or failed: its request. */
   posted(
     result: number,
     endpoint: UcxEndpoint,
     kind: number,
     payload: Payload,
     memory: Uint8Array | undefined,
-    row: number,
-  ): number {
-    const { requests } = this;
-    const index = row >= 0 ? row : this.begin(endpoint, kind, payload);
-    if (result > 0) this.track(result, memory, requests.handle(index), undefined);
-    else this.finish(requests.handle(index), result);
-    return index;
+    begun: RequestRow | undefined,
+  ): RequestRow {
+    const row = begun ?? this.begin(endpoint, kind, payload);
+    if (result > 0) this.track(result, memory, row.handle, undefined);
+    else this.finish(row.handle, result);
+    return row;
   }
 
-  /** The row of a request that sends a payload. */
-  begin(endpoint: UcxEndpoint, kind: number, payload: Payload): number {
-    const { requests } = this;
-    const index = requests.begin(kind, payload);
-    requests.endpoint[index] = endpoint.id;
-    requests.length[index] = payload.length;
-    return index;
+  /** A request that sends a payload. */
+  begin(endpoint: UcxEndpoint, kind: number, payload: Payload): RequestRow {
+    const row = this.requests.begin(kind, payload);
+    row.endpoint = endpoint.id;
+    row.length = payload.length;
+    return row;
   }
 
-  /** A send on an endpoint that is not connected yet: `begin` is called when it is. Returns the row of its request. */
-  postWhenReady(endpoint: UcxEndpoint, kind: number, payload: Payload, begin: (row: number) => void): number {
+  /** A send on an endpoint that is not connected yet: `begin` is called when it is. Returns its request. */
+  postWhenReady(endpoint: UcxEndpoint, kind: number, payload: Payload, begin: (row: RequestRow) => void): RequestRow {
     endpoint.check();
     endpoint.connect?.();
     const { requests } = this;
-    const index = this.begin(endpoint, kind, payload);
-    const handle = requests.handle(index);
+    const row = this.begin(endpoint, kind, payload);
+    const { handle } = row;
     endpoint.pending.push(() => {
-      if (requests.find(handle) === index && requests.state[index] === PENDING) begin(index);
+      if (requests.find(handle) === row && row.state === PENDING) begin(row);
     });
-    return index;
+    return row;
   }
 
   /** Fetches the data of a message of an endpoint into the memory of a request, which ends with it. */
-  fetch(endpoint: UcxEndpoint, index: number, dataKind: number, data: number, payload: Payload, length: number): void {
-    const handle = this.requests.handle(index);
+  fetch(endpoint: UcxEndpoint, row: RequestRow, dataKind: number, data: number, payload: Payload, length: number): void {
+    const { handle } = row;
     const isDirect = payload.pieces === undefined;
     const memory = isDirect ? payload.bytes : new Uint8Array(length);
     const address = isDirect ? this.addressFor(payload) : this.fabric.addressOf(memory);
@@ -202,12 +207,12 @@ export class UcxWorker extends Worker {
   /** Ends a request with a status of UCX, if it has not ended yet. */
   finish(handle: number, status: number): void {
     const { requests } = this;
-    const index = requests.find(handle);
-    if (index < 0 || requests.state[index] !== PENDING) return;
-    if (status === 0) requests.complete(index);
+    const row = requests.find(handle);
+    if (row === undefined || row.state !== PENDING) return;
+    if (status === 0) requests.complete(row);
     else {
-      const { peer } = this.endpoints[requests.endpoint[index]];
-      requests.fail(index, new PeerLost(peer, requests.describe(index), this.fabric.words(status)));
+      const { peer } = this.endpoints[row.endpoint];
+      requests.fail(row, new PeerLost(peer, requests.describe(row), this.fabric.words(status)));
     }
   }
 
