@@ -1,5 +1,6 @@
 /**
  * The layer check: imports in src/ point down, layers form no cycle, nor do the files of a layer with what they load, and src/ does not reach into test code.
+ * Nor does a file load an index, which is all of a layer: every process that starts would pay for it.
  *
  * A layer is a folder directly under src/. The table lists them from the top; a file may import its own layer, the layers of
  * its own row, and everything below. Dynamic imports, type imports and `new URL('./x.js', import.meta.url)` count as well.
@@ -84,6 +85,9 @@ export function checkLayers(root) {
       continue;
     }
     const source = readFileSync(file, 'utf8');
+    if (!isTest && loadedBy(source).some((specifier) => specifier.endsWith('/index.js'))) {
+      offences.push(`src/${name}: loads an index: import the files that are needed, types by 'import type'`);
+    }
     const loaded = loadedBy(source).map((specifier) => join(dirname(name), specifier).replace(/\.js$/, '.ts'));
     fileEdges.set(
       name,

@@ -27,7 +27,7 @@ describe('the layer check', () => {
   it('accepts imports of the own layer and of layers below', () => {
     const files = {
       'src/verbs/qp.ts':
-        "import { a } from './cq.js';\nimport type { Addon } from '../native/addon.js';\nexport * from '../observe/index.js';",
+        "import { a } from './cq.js';\nimport type { Addon } from '../native/addon.js';\nexport * from '../observe/counters.js';",
       'src/train/step.ts': "import { layer } from '../nn/layer.js';\nimport { run } from '../verbs/qp.js';",
     };
     assert.deepEqual(offencesOf(files), []);
@@ -49,6 +49,16 @@ describe('the layer check', () => {
       ]);
     });
   }
+
+  it('refuses to load an index, whose types may be used', () => {
+    const files = {
+      'src/verbs/qp.ts': "import { a } from '../observe/index.js';",
+      'src/verbs/cq.ts': "import type { A } from '../observe/index.js';",
+    };
+    assert.deepEqual(offencesOf(files), [
+      "src/verbs/qp.ts: loads an index: import the files that are needed, types by 'import type'",
+    ]);
+  });
 
   it('overlooks imports in comments', () => {
     const text = "// import { run } from '../cli/main.js';\n/* import '../cli/main.js'; */\nexport const url = 'http://x';";

@@ -4,7 +4,7 @@
  * Frameworks keep tensors in memory of their own (WebAssembly, WebGPU, plain arrays), so they are copied in and out; the sum itself copies nothing. The lengths are
  * fixed by the first call: a model does not change shape while it trains.
  */
-import { Communicator } from '../collectives/index.js';
+import { Communicator } from '../collectives/communicator.js';
 import type { World } from '../launch/index.js';
 import { type Compression, checkCompression } from '../train/compression/compression.js';
 import { schemeOf } from '../train/compression/scheme-choice.js';

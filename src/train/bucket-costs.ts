@@ -1,6 +1,7 @@
 /** What the bucket plan is made from: when gradients become final, and what their exchange is expected to take. */
 import type { Communicator } from '../collectives/index.js';
-import { type Model, sizeOf } from '../nn/index.js';
+import type { Model } from '../nn/index.js';
+import { sizeOf } from '../nn/layer.js';
 import type { ReadyRange } from './buckets.js';
 import { nowMs } from './clock.js';
 

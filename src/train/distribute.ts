@@ -15,9 +15,13 @@
  * the middle of the last exchange takes the state of one that was not, so a gradient is applied once everywhere or nowhere.
  */
 import { availableParallelism } from 'node:os';
-import { CollectiveError, Communicator } from '../collectives/index.js';
+import { Communicator } from '../collectives/communicator.js';
+import { CollectiveError } from '../collectives/errors.js';
 import type { World } from '../launch/index.js';
-import { clipByGlobalNorm, type Loss, type Model, type Optimizer, PassAbandoned, sizeOf } from '../nn/index.js';
+import { clipByGlobalNorm } from '../nn/clipping.js';
+import type { Loss, Model, Optimizer } from '../nn/index.js';
+import { sizeOf } from '../nn/layer.js';
+import { PassAbandoned } from '../nn/model.js';
 import type { Device } from '../verbs/index.js';
 import { allReduceExchange } from './all-reduce-exchange.js';
 import { allreduceCost, measureBackward } from './bucket-costs.js';

@@ -3,7 +3,9 @@
  * together are the data exactly, so the answer is that of one rank alone.
  */
 import type { Communicator } from '../collectives/index.js';
-import { type Model, sizeOf, softmaxCrossEntropy } from '../nn/index.js';
+import type { Model } from '../nn/index.js';
+import { sizeOf } from '../nn/layer.js';
+import { softmaxCrossEntropy } from '../nn/softmax-cross-entropy.js';
 
 /** Labelled samples that can be read by number. */
 export interface Examples {

@@ -10,7 +10,9 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import type { CollectiveError } from '../collectives/index.js';
-import { type LearningRate, type Sampler, sizeOf, softmaxCrossEntropy } from '../nn/index.js';
+import type { LearningRate, Sampler } from '../nn/index.js';
+import { sizeOf } from '../nn/layer.js';
+import { softmaxCrossEntropy } from '../nn/softmax-cross-entropy.js';
 import { cutBySpeed, cutEvenly } from './batch-cut.js';
 import type { CheckpointWriter } from './checkpoint/checkpoint-writer.js';
 import { nowMs } from './clock.js';

@@ -12,7 +12,7 @@
  * Vogels, Karimireddy, Jaggi: PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization (2019).
  */
 import type { PreparedCall } from '../../collectives/index.js';
-import { Random } from '../../nn/index.js';
+import { Random } from '../../nn/random.js';
 import type { BucketTimes } from '../gradient-exchange.js';
 import { addInto, multiply, orthonormalize } from './kernels.js';
 import { arenaFloats, FirstCall, type Scheme, type SchemeContext } from './scheme.js';

@@ -1,5 +1,8 @@
 /** The optimizer of a server, as plain data: it travels to the thread that the server runs on. */
-import { Adam, type AdamOptions, AdamW, Lamb, type Optimizer, Sgd, type SgdOptions, type Trained } from '../../nn/index.js';
+import type { AdamOptions, Optimizer, SgdOptions, Trained } from '../../nn/index.js';
+import { Adam, AdamW } from '../../nn/optimizers/adam.js';
+import { Lamb } from '../../nn/optimizers/lamb.js';
+import { Sgd } from '../../nn/optimizers/sgd.js';
 
 export type ServerOptimizer =
   | ({ readonly kind: 'sgd' } & SgdOptions)

@@ -1,16 +1,9 @@
 /** The two processes of the footprint measurement: a hub, and one that plays all its peers. */
 
 import { fstatSync, readdirSync, readlinkSync } from 'node:fs';
-import {
-  type AddressHandle,
-  type CompletionQueue,
-  type Device,
-  openDevice,
-  type ProtectionDomain,
-  type QpAddress,
-  type QueuePair,
-  WorkCompletions,
-} from '../../../verbs/index.js';
+import type { AddressHandle, CompletionQueue, Device, ProtectionDomain, QpAddress, QueuePair } from '../../../verbs/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
+import { WorkCompletions } from '../../../verbs/work-completions.js';
 import { serve } from './child-program.js';
 
 export type Transport = 'RC' | 'DC' | 'UD';

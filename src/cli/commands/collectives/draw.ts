@@ -1,8 +1,9 @@
 /** `verbena draw COLLECTIVE:ALGORITHM`: the schedule as a picture. `verbena draw dag SCRIPT`: the plan of a dataset. */
 
 import { writeFileSync } from 'node:fs';
-import { findAlgorithm, requireSupport } from '../../../collectives/index.js';
-import { drawSchedule } from '../../../schedule/index.js';
+import { requireSupport } from '../../../collectives/algorithm.js';
+import { findAlgorithm } from '../../../collectives/registry.js';
+import { drawSchedule } from '../../../schedule/draw.js';
 import { defineCommand, UsageError } from '../../command.js';
 import { drawDag } from '../dataset/draw-dag.js';
 import { collectiveNamed } from './explain.js';

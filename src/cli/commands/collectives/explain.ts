@@ -1,22 +1,14 @@
 /** `verbena explain`: what would be chosen for a message or a collective, what each candidate would cost, and why the chosen one won. */
 
-import {
-  ALGORITHMS,
-  explainVerdict,
-  findAlgorithm,
-  hostCrossings,
-  LOCAL_MACHINE,
-  type Machine,
-  parseOverride,
-  ringOrders,
-  type Selection,
-  type Shape,
-  selectAlgorithm,
-  slotSeconds,
-  treeOrder,
-  tunedMachine,
-} from '../../../collectives/index.js';
+import { slotSeconds } from '../../../collectives/calibration.js';
+import type { Machine, Selection, Shape } from '../../../collectives/index.js';
+import { LOCAL_MACHINE } from '../../../collectives/local-machine.js';
+import { hostCrossings, ringOrders, treeOrder } from '../../../collectives/order.js';
+import { parseOverride } from '../../../collectives/override.js';
 import { Planner } from '../../../collectives/plan.js';
+import { ALGORITHMS, findAlgorithm } from '../../../collectives/registry.js';
+import { explainVerdict, selectAlgorithm } from '../../../collectives/selection.js';
+import { tunedMachine } from '../../../collectives/tuned-machine.js';
 import type { Collective } from '../../../schedule/schedule.js';
 import { listedTopology, regularTopology, type Topology } from '../../../schedule/topology.js';
 import { type CommandGroup, defineCommand, UsageError } from '../../command.js';

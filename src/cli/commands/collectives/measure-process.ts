@@ -1,9 +1,10 @@
 /** One rank of a measurement: runs calls one after the other, each for a while; rank 0 prints their times as one JSON line. */
 
 import { writeSync } from 'node:fs';
-import { Communicator, type Machine, type MeasuredCall, type PreparedCall } from '../../../collectives/index.js';
-import { FileStore } from '../../../launch/index.js';
-import { openDevice } from '../../../verbs/index.js';
+import { Communicator } from '../../../collectives/communicator.js';
+import type { Machine, MeasuredCall, PreparedCall } from '../../../collectives/index.js';
+import { FileStore } from '../../../launch/store/file-store.js';
+import { openDevice } from '../../../verbs/open-device.js';
 
 /** What a rank gets as its argument. */
 export interface MeasureTask {

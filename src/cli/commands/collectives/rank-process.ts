@@ -1,9 +1,10 @@
 /** One rank of `verbena bench allreduce` and its kin: warms up, checks the results, runs batches; rank 0 prints the times as one JSON line. */
 
 import { writeSync } from 'node:fs';
-import { Communicator, type PreparedCall } from '../../../collectives/index.js';
-import { FileStore } from '../../../launch/index.js';
-import { openDevice } from '../../../verbs/index.js';
+import { Communicator } from '../../../collectives/communicator.js';
+import type { PreparedCall } from '../../../collectives/index.js';
+import { FileStore } from '../../../launch/store/file-store.js';
+import { openDevice } from '../../../verbs/open-device.js';
 
 /** What a rank gets as its argument. */
 export interface RankTask {

@@ -1,7 +1,9 @@
 /** The part of `verbena tune` that collectives are chosen by: measured with two ranks and with twice the processors, and kept. */
 
 import { availableParallelism, hostname } from 'node:os';
-import { calibrationCalls, fitMachine, type Machine, tunedMachinePath, writeTunedMachine } from '../../../collectives/index.js';
+import { calibrationCalls, fitMachine } from '../../../collectives/calibration.js';
+import type { Machine } from '../../../collectives/index.js';
+import { tunedMachinePath, writeTunedMachine } from '../../../collectives/tuned-machine.js';
 import { measureCalls } from './measured-calls.js';
 
 const DURATION_MS = 100;

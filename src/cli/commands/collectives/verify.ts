@@ -1,8 +1,9 @@
 /** `verbena verify`: proves schedules, for every number of ranks asked for, several roots, segment counts and invented hosts. */
 
-import { ALGORITHMS, type Algorithm, findAlgorithm } from '../../../collectives/index.js';
+import type { Algorithm } from '../../../collectives/index.js';
+import { ALGORITHMS, findAlgorithm } from '../../../collectives/registry.js';
 import { sampleShapes } from '../../../collectives/sample-shapes.js';
-import { proveSchedule } from '../../../schedule/index.js';
+import { proveSchedule } from '../../../schedule/prover.js';
 import { defineCommand, UsageError } from '../../command.js';
 import { boxTable } from '../../table.js';
 import { collectiveNamed } from './explain.js';

@@ -2,7 +2,9 @@
 
 import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { openDatasets, type Session, sum } from '../../../dataset/index.js';
+import { sum } from '../../../dataset/columns/group.js';
+import type { Session } from '../../../dataset/index.js';
+import { openDatasets } from '../../../dataset/session.js';
 import { watchPeak } from './peak.js';
 import { ROW_WORK } from './row-work.js';
 import { shuffleBytes } from './shuffle-load.js';

@@ -1,6 +1,7 @@
 /** Nothing but a shuffle: map tasks fill runs, reduce tasks read their partitions. What the two managers differ in is all there is to measure. */
 
-import { DatasetError, type Session } from '../../../dataset/index.js';
+import { DatasetError } from '../../../dataset/errors.js';
+import type { Session } from '../../../dataset/index.js';
 import { PlanNode, type ShuffleDependency } from '../../../dataset/plan/node.js';
 
 const RUN_BYTES = 32 << 20;

@@ -1,6 +1,7 @@
 /** One rank of `verbena sort run`. */
 
-import { openDatasets, type SessionOptions } from '../../../dataset/index.js';
+import type { SessionOptions } from '../../../dataset/index.js';
+import { openDatasets } from '../../../dataset/session.js';
 import { tellFailures } from '../../system-error.js';
 import { watchPeak } from './peak.js';
 

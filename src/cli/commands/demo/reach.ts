@@ -5,17 +5,10 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  type CompletionQueue,
-  type Device,
-  type MemoryRegion,
-  openDevice,
-  type QueuePair,
-  type RemoteRegion,
-  type SendWorkRequest,
-  STATUS,
-  WorkCompletions,
-} from '../../../verbs/index.js';
+import type { CompletionQueue, Device, MemoryRegion, QueuePair, RemoteRegion, SendWorkRequest } from '../../../verbs/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
+import { STATUS } from '../../../verbs/status.js';
+import { WorkCompletions } from '../../../verbs/work-completions.js';
 import type { CpuPair } from '../../cpus.js';
 import { ChildProgram } from '../bench/child-program.js';
 import { median } from '../bench/statistics.js';

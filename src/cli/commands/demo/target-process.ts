@@ -1,6 +1,7 @@
 /** The target of the demonstration: offers its memory, then computes in a synchronous loop, deaf to everything. */
 
-import { type Device, openDevice, type QpAddress, type QueuePair, type RemoteRegion } from '../../../verbs/index.js';
+import type { Device, QpAddress, QueuePair, RemoteRegion } from '../../../verbs/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
 import { serve } from '../bench/child-program.js';
 import { CLOCK, COUNTER, GREETING, PRIMES, RELEASED, REPLY, readText, TARGET_BYTES, TURNS, writeText } from './target-layout.js';
 

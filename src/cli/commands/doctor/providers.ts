@@ -1,6 +1,6 @@
 /** What each provider could do here, and a live test of the one that works everywhere. */
 
-import { getProvider, openDevice, providerNames } from '../../../verbs/index.js';
+import { getProvider, openDevice, providerNames } from '../../../verbs/open-device.js';
 import type { Finding } from './finding.js';
 import { selfTest } from './self-test.js';
 

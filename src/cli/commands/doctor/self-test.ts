@@ -3,16 +3,16 @@
  * process, from memory of both kinds, because whether the kernel allows that cannot be known without trying.
  */
 
-import {
-  type CompletionQueue,
-  type Device,
-  type MemoryRegion,
-  openDevice,
-  type ProtectionDomain,
-  type QueuePair,
-  type RemoteRegion,
-  type SendWorkRequest,
+import type {
+  CompletionQueue,
+  Device,
+  MemoryRegion,
+  ProtectionDomain,
+  QueuePair,
+  RemoteRegion,
+  SendWorkRequest,
 } from '../../../verbs/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
 import { allowedCpus } from '../../cpus.js';
 import { ChildProgram } from '../bench/child-program.js';
 import type { TargetOffer } from './target-process.js';

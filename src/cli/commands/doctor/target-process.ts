@@ -1,6 +1,7 @@
 /** The other process of the doctor's live test: offers arena memory and an ordinary ArrayBuffer, with a known text in both. */
 
-import { openDevice, type QpAddress, type QueuePair, type RemoteRegion } from '../../../verbs/index.js';
+import type { QpAddress, QueuePair, RemoteRegion } from '../../../verbs/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
 import { serve } from '../bench/child-program.js';
 
 export interface TargetOffer {

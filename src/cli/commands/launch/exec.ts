@@ -1,7 +1,7 @@
 /** `verbena exec`: this process becomes one rank, started by somebody else's launcher. */
 
 import { pathToFileURL } from 'node:url';
-import { readEnvironment } from '../../../launch/index.js';
+import { readEnvironment } from '../../../launch/environment.js';
 import { registerTypeScript, typescriptExecArgv } from '../../../launch/typescript/typescript.js';
 import { defineCommand } from '../../command.js';
 import { findScript } from './script.js';

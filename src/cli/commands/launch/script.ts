@@ -2,7 +2,7 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { basename, dirname, extname, resolve } from 'node:path';
-import { LaunchError } from '../../../launch/index.js';
+import { LaunchError } from '../../../launch/errors.js';
 import { nearest } from '../../nearest.js';
 
 const RUNNABLE = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs'];

@@ -1,7 +1,10 @@
 /** `verbena explain tag`: which protocol a message of some size takes, and why. */
 
+import { openContext } from '../../../messaging/context.js';
 import type { Explanation, Range } from '../../../messaging/index.js';
-import { explainSelection, LINK_COSTS, openContext, select } from '../../../messaging/index.js';
+import { LINK_COSTS } from '../../../messaging/protocols/costs.js';
+import { explainSelection } from '../../../messaging/protocols/explanation.js';
+import { select } from '../../../messaging/protocols/selection.js';
 import { defineCommand, type Outcome } from '../../command.js';
 import { formatSize, significant } from '../../size.js';
 import type { Style } from '../../style.js';

@@ -8,15 +8,8 @@
  * message of a batch, so a batch ends when everything has arrived.
  */
 
-import {
-  type Context,
-  type Endpoint,
-  type ExposedMemory,
-  openContext,
-  type Payload,
-  type RemoteMemory,
-  type Worker,
-} from '../../../messaging/index.js';
+import { openContext } from '../../../messaging/context.js';
+import type { Context, Endpoint, ExposedMemory, Payload, RemoteMemory, Worker } from '../../../messaging/index.js';
 import { batchValue, WINDOW } from '../bench/case.js';
 import { Patience } from '../bench/ours/patience.js';
 import type { MessagingCase } from './messaging-case.js';

@@ -1,14 +1,10 @@
 /** One of the two processes of `verbena bench rpc`: a client or a server of one of the three forms. */
 
-import { OneSidedTable, RingRpc, TwoSidedRpc } from '../../../messaging/patterns/index.js';
-import {
-  type Device,
-  openDevice,
-  type ProtectionDomain,
-  type QpAddress,
-  type QueuePair,
-  type RemoteRegion,
-} from '../../../verbs/index.js';
+import { OneSidedTable } from '../../../messaging/patterns/rpc-one-sided.js';
+import { RingRpc } from '../../../messaging/patterns/rpc-ring.js';
+import { TwoSidedRpc } from '../../../messaging/patterns/rpc-two-sided.js';
+import type { Device, ProtectionDomain, QpAddress, QueuePair, RemoteRegion } from '../../../verbs/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
 import { serve } from '../bench/child-program.js';
 import { Patience } from '../bench/ours/patience.js';
 

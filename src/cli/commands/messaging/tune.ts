@@ -3,7 +3,7 @@
 import type { Costs } from '../../../messaging/index.js';
 import { RegistrationCache } from '../../../messaging/memory/registration-cache.js';
 import { tunedPath, writeTuned } from '../../../messaging/protocols/tuned-costs.js';
-import { openDevice } from '../../../verbs/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
 import { defineCommand, type Outcome } from '../../command.js';
 import { measuringPair } from '../../cpus.js';
 import { significant } from '../../size.js';

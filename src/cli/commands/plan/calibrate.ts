@@ -1,7 +1,8 @@
 /** `verbena plan calibrate`: the constants of this machine, and how well collectives that were not measured for them are predicted. */
 
 import { availableParallelism } from 'node:os';
-import { calibrationCalls, fitMachine, writeTunedMachine } from '../../../collectives/index.js';
+import { calibrationCalls, fitMachine } from '../../../collectives/calibration.js';
+import { writeTunedMachine } from '../../../collectives/tuned-machine.js';
 import {
   type CalibrationRun,
   heldOutCalls,

@@ -1,6 +1,7 @@
 /** All Verbena devices of this user, as they look from outside their processes. */
 
-import { type DeviceSnapshot, ZERO_COUNTERS } from '../../../observe/index.js';
+import { ZERO_COUNTERS } from '../../../observe/counters.js';
+import type { DeviceSnapshot } from '../../../observe/index.js';
 import { type RoceStatus, readRoceDevices } from '../../../verbs/providers/roce/status-page.js';
 import { type ContextView, readContexts } from '../../../verbs/providers/shm/inspect.js';
 

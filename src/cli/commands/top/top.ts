@@ -1,7 +1,8 @@
 /** `verbena top`: a live table of all Verbena devices of the user. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { type CounterTotals, counterRates, type DeviceSnapshot, ZERO_COUNTERS } from '../../../observe/index.js';
+import { counterRates, ZERO_COUNTERS } from '../../../observe/counters.js';
+import type { CounterTotals, DeviceSnapshot } from '../../../observe/index.js';
 import { defineCommand } from '../../command.js';
 import { formatCount, formatSize } from '../../size.js';
 import type { Style } from '../../style.js';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { COMPRESSIONS, nameOf, parseCompression } from '../../../train/index.js';
+import { COMPRESSIONS, nameOf, parseCompression } from '../../../train/compression/compression.js';
 import { defineCommand, type Outcome, UsageError } from '../../command.js';
 import { formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';

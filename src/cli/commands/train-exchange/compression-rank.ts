@@ -4,11 +4,19 @@
  */
 
 import { writeSync } from 'node:fs';
-import { Communicator } from '../../../collectives/index.js';
-import { FileStore } from '../../../launch/index.js';
-import { digitMlp, loadMnist, Model, Sampler, Sgd, softmaxCrossEntropy } from '../../../nn/index.js';
-import { arenaMemory, compressedExchange, distribute, type MakeExchange, parseCompression } from '../../../train/index.js';
-import { openDevice } from '../../../verbs/index.js';
+import { Communicator } from '../../../collectives/communicator.js';
+import { FileStore } from '../../../launch/store/file-store.js';
+import { digitMlp } from '../../../nn/architectures.js';
+import { loadMnist } from '../../../nn/data/mnist.js';
+import { Sampler } from '../../../nn/data/sampler.js';
+import { Model } from '../../../nn/model.js';
+import { Sgd } from '../../../nn/optimizers/sgd.js';
+import { softmaxCrossEntropy } from '../../../nn/softmax-cross-entropy.js';
+import { compressedExchange } from '../../../train/compression/compressed-exchange.js';
+import { parseCompression } from '../../../train/compression/compression.js';
+import { arenaMemory, distribute } from '../../../train/distribute.js';
+import type { MakeExchange } from '../../../train/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
 
 export interface CompressionTask {
   readonly rank: number;

@@ -1,8 +1,9 @@
 /** One process of `verbena bench ps`: a server, or a worker that pushes and pulls. */
 
-import { FileStore } from '../../../launch/index.js';
-import { ParameterServerGroup, type ServerSettings, shareOver } from '../../../train/index.js';
-import { openDevice } from '../../../verbs/index.js';
+import { FileStore } from '../../../launch/store/file-store.js';
+import type { ServerSettings } from '../../../train/index.js';
+import { ParameterServerGroup, shareOver } from '../../../train/parameter-server/group.js';
+import { openDevice } from '../../../verbs/open-device.js';
 import { serve } from '../bench/child-program.js';
 
 const RATE = 0.5;

@@ -4,7 +4,7 @@
  */
 
 import { setImmediate as turn } from 'node:timers/promises';
-import { Context } from '../../../messaging/index.js';
+import { Context } from '../../../messaging/context.js';
 import { parameterServer } from '../../../plan/cost/parameter-server.js';
 import { ParameterClient } from '../../../train/parameter-server/client.js';
 import { type GroupPlan, ParameterServer } from '../../../train/parameter-server/server.js';

@@ -1,13 +1,10 @@
 /** How gradients travel, from the words of the command line. */
 
-import {
-  compressedExchange,
-  localSgdExchange,
-  type MakeExchange,
-  parameterServerExchange,
-  parseCompression,
-  type ServerOptimizer,
-} from '../../../train/index.js';
+import { compressedExchange } from '../../../train/compression/compressed-exchange.js';
+import { parseCompression } from '../../../train/compression/compression.js';
+import type { MakeExchange, ServerOptimizer } from '../../../train/index.js';
+import { localSgdExchange } from '../../../train/local-sgd-exchange.js';
+import { parameterServerExchange } from '../../../train/parameter-server/parameter-server-exchange.js';
 import { UsageError } from '../../command.js';
 import type { TrainingTask } from './training-task.js';
 

@@ -4,8 +4,10 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { makeFolder } from '../../../native/folder.js';
-import { loadMnist } from '../../../nn/index.js';
-import { chromeTrace, type RankTimeline, type Span, suggestInterval } from '../../../train/index.js';
+import { loadMnist } from '../../../nn/data/mnist.js';
+import { suggestInterval } from '../../../train/checkpoint/interval.js';
+import type { RankTimeline, Span } from '../../../train/index.js';
+import { chromeTrace } from '../../../train/trace.js';
 import { type Context, defineCommand, type OptionSpecs, UsageError } from '../../command.js';
 import { formatCount, formatSize, significant } from '../../size.js';
 import { boxTable } from '../../table.js';

@@ -2,10 +2,11 @@
 
 import { writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { Communicator } from '../../../collectives/index.js';
-import { FileStore } from '../../../launch/index.js';
-import { allReduceExchange, arenaMemory } from '../../../train/index.js';
-import { openDevice } from '../../../verbs/index.js';
+import { Communicator } from '../../../collectives/communicator.js';
+import { FileStore } from '../../../launch/store/file-store.js';
+import { allReduceExchange } from '../../../train/all-reduce-exchange.js';
+import { arenaMemory } from '../../../train/distribute.js';
+import { openDevice } from '../../../verbs/open-device.js';
 
 /** What a rank gets as its argument; its number comes from the launcher. */
 export interface SyncTask {

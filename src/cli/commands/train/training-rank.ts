@@ -2,22 +2,25 @@
 
 import { writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { Communicator } from '../../../collectives/index.js';
-import { init } from '../../../launch/index.js';
+import { Communicator } from '../../../collectives/communicator.js';
 import { storeOfJob } from '../../../launch/store/store-of-job.js';
-import { Adam, cosineRate, digitCnn, digitMlp, loadMnist, Model, Sampler, Sgd, selectBlas, warmUp } from '../../../nn/index.js';
-import {
-  arenaMemory,
-  CheckpointWriter,
-  distribute,
-  evaluate,
-  exportWeights,
-  fit,
-  restoreCheckpoint,
-  type SharedEvaluation,
-  Timeline,
-} from '../../../train/index.js';
-import { openDevice } from '../../../verbs/index.js';
+import { init } from '../../../launch/world.js';
+import { digitCnn, digitMlp } from '../../../nn/architectures.js';
+import { loadMnist } from '../../../nn/data/mnist.js';
+import { Sampler } from '../../../nn/data/sampler.js';
+import { selectBlas } from '../../../nn/kernels.js';
+import { cosineRate, warmUp } from '../../../nn/learning-rate.js';
+import { Model } from '../../../nn/model.js';
+import { Adam } from '../../../nn/optimizers/adam.js';
+import { Sgd } from '../../../nn/optimizers/sgd.js';
+import { CheckpointWriter } from '../../../train/checkpoint/checkpoint-writer.js';
+import { exportWeights, restoreCheckpoint } from '../../../train/checkpoint/restore.js';
+import { arenaMemory, distribute } from '../../../train/distribute.js';
+import { evaluate } from '../../../train/evaluate.js';
+import { fit } from '../../../train/fit.js';
+import type { SharedEvaluation } from '../../../train/index.js';
+import { Timeline } from '../../../train/timeline.js';
+import { openDevice } from '../../../verbs/open-device.js';
 import { failureWords } from '../../system-error.js';
 import { chooseExchange } from './exchange-choice.js';
 import type { TrainingMessage, TrainingTask } from './training-task.js';

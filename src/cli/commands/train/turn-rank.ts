@@ -8,11 +8,18 @@
 
 import { writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { Communicator } from '../../../collectives/index.js';
-import { FileStore } from '../../../launch/index.js';
-import { digitCnn, digitMlp, loadMnist, Model, Sampler, Sgd } from '../../../nn/index.js';
-import { arenaMemory, CheckpointWriter, type Distributed, distribute, type FitReport, fit } from '../../../train/index.js';
-import { openDevice } from '../../../verbs/index.js';
+import { Communicator } from '../../../collectives/communicator.js';
+import { FileStore } from '../../../launch/store/file-store.js';
+import { digitCnn, digitMlp } from '../../../nn/architectures.js';
+import { loadMnist } from '../../../nn/data/mnist.js';
+import { Sampler } from '../../../nn/data/sampler.js';
+import { Model } from '../../../nn/model.js';
+import { Sgd } from '../../../nn/optimizers/sgd.js';
+import { CheckpointWriter } from '../../../train/checkpoint/checkpoint-writer.js';
+import { arenaMemory, distribute } from '../../../train/distribute.js';
+import { fit } from '../../../train/fit.js';
+import type { Distributed, FitReport } from '../../../train/index.js';
+import { openDevice } from '../../../verbs/open-device.js';
 import { failureWords } from '../../system-error.js';
 import type { ArchitectureName } from './training-task.js';
 

@@ -7,20 +7,20 @@
  * ```
  */
 
-import {
-  type CompletionQueue,
-  type Device,
-  type MemoryRegion,
-  type Opcode,
-  openDevice,
-  type PreparedRecv,
-  type PreparedSend,
-  type ProtectionDomain,
-  type QpAddress,
-  type QueuePair,
-  type RemoteRegion,
-  WorkCompletions,
+import type {
+  CompletionQueue,
+  Device,
+  MemoryRegion,
+  Opcode,
+  PreparedRecv,
+  PreparedSend,
+  ProtectionDomain,
+  QpAddress,
+  QueuePair,
+  RemoteRegion,
 } from '../../../../verbs/index.js';
+import { openDevice } from '../../../../verbs/open-device.js';
+import { WorkCompletions } from '../../../../verbs/work-completions.js';
 import { type BenchCase, type Op, SIGNAL_EVERY, WINDOW } from '../case.js';
 
 const OPCODES: Readonly<Record<Op, Opcode>> = {

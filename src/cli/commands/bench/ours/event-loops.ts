@@ -3,7 +3,8 @@
  * a bounded spin. A WRITE tells the target with immediate data here, because nobody polls memory.
  */
 
-import { type CompletionQueue, STATUS, type WorkCompletions } from '../../../../verbs/index.js';
+import type { CompletionQueue, WorkCompletions } from '../../../../verbs/index.js';
+import { STATUS } from '../../../../verbs/status.js';
 import { batchValue, SIGNAL_EVERY, WINDOW } from '../case.js';
 import type { Endpoint } from './endpoint.js';
 

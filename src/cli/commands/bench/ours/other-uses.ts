@@ -5,17 +5,17 @@
  * A real program has several queue pairs, regions and devices, so the measuring process gets them too.
  */
 
-import {
-  type CompletionQueue,
-  type Device,
-  type MemoryRegion,
-  openDevice,
-  type PreparedSend,
-  type ProtectionDomain,
-  type QpType,
-  type QueuePair,
-  WorkCompletions,
+import type {
+  CompletionQueue,
+  Device,
+  MemoryRegion,
+  PreparedSend,
+  ProtectionDomain,
+  QpType,
+  QueuePair,
 } from '../../../../verbs/index.js';
+import { openDevice } from '../../../../verbs/open-device.js';
+import { WorkCompletions } from '../../../../verbs/work-completions.js';
 
 /** Enough for the engine to have compiled what it calls. */
 const TURNS = 3000;

@@ -3,7 +3,8 @@
  * half; the parent calls them in this order: `prepareCheck` at the target, `carryOut` at the initiator, `confirm` at the target.
  */
 
-import { type CompletionQueue, STATUS, type WorkCompletions } from '../../../../verbs/index.js';
+import type { CompletionQueue, WorkCompletions } from '../../../../verbs/index.js';
+import { STATUS } from '../../../../verbs/status.js';
 import { fillPattern, hasPattern } from '../peers/pipe.js';
 import type { Endpoint } from './endpoint.js';
 

@@ -10,7 +10,8 @@
  * Nothing here makes an object, except one number per batch.
  */
 
-import { type CompletionQueue, type PreparedSend, STATUS, type WorkCompletions } from '../../../../verbs/index.js';
+import type { CompletionQueue, PreparedSend, WorkCompletions } from '../../../../verbs/index.js';
+import { STATUS } from '../../../../verbs/status.js';
 import { batchValue, SIGNAL_EVERY, WINDOW } from '../case.js';
 import type { Endpoint } from './endpoint.js';
 import { Patience } from './patience.js';

@@ -1,6 +1,6 @@
 /** Verbena itself: two pinned Node processes, one queue pair between them. */
 
-import { getProvider, providerNames } from '../../../../verbs/index.js';
+import { getProvider, providerNames } from '../../../../verbs/open-device.js';
 import type { CpuPair } from '../../../cpus.js';
 import { type BenchCase, LATENCY_BATCH, type Mode, SIGNAL_EVERY, WINDOW } from '../case.js';
 import { ChildProgram } from '../child-program.js';
