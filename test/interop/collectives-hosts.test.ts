@@ -42,7 +42,7 @@ async function onTwoHosts(
       <T>(type: string) => hosts.flatMap((host) => host.heard<T>(type)),
       () => hosts.map(({ stdout, stderr }) => stdout + stderr).join('\n'),
     );
-    await stage.assertNothingLeft(5000);
+    await stage.assertNothingLeft();
   } finally {
     await stage.abandon();
     stage.remove();

@@ -13,7 +13,7 @@ test('what does not fit in memory goes to disk, and peers read it there', { skip
   const stage = new Stage();
   try {
     await runScenario(stage, 'memory', 2, { memoryBytes: 16 << 20, windowBytes: 2 << 20 });
-    await stage.assertNothingLeft(5000);
+    await stage.assertNothingLeft();
   } finally {
     await stage.abandon();
     stage.remove();

@@ -37,7 +37,7 @@ function hostsTest(name: string, body: (stage: Stage) => Promise<void>): void {
     const stage = new Stage();
     try {
       await body(stage);
-      await stage.assertNothingLeft(5000);
+      await stage.assertNothingLeft();
     } finally {
       await stage.abandon();
       stage.remove();

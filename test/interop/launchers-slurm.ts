@@ -3,20 +3,9 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
-}
+import { freePort } from './own-network.js';
 
 function isAlive(pid: number): boolean {
   try {
@@ -27,7 +16,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-async function waitFor(what: string, look: () => boolean, limitMs = 15_000): Promise<void> {
+async function waitFor(what: string, look: () => boolean, limitMs = 60_000): Promise<void> {
   const deadline = performance.now() + limitMs;
   while (!look()) {
     if (performance.now() > deadline) throw new Error(`not within ${limitMs} ms: ${what}`);
@@ -53,6 +42,7 @@ export class OneNodeSlurm {
     writeFileSync(join(directory, 'munge.key'), randomBytes(128), { mode: 0o600 });
     const settings = {
       ClusterName: 'verbena',
+      FirstJobId: 10 * process.pid, // ranks of a job meet by its number, and another such Slurm may run on this machine
       SlurmctldHost: `${node}(127.0.0.1)`,
       SlurmctldPort: controller,
       SlurmdPort: daemon,

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { ACTOR, pause, type Running, Stage, until } from '../launch/job.js';
+import { ACTOR, type Running, Stage, until, VERBENA } from '../launch/job.js';
+import { freePort } from './own-network.js';
 
 const SSHD = '/usr/sbin/sshd';
 const { ensureCommands } = (await import(new URL('../../../scripts/system-packages.mjs', import.meta.url).href)) as {
@@ -26,12 +26,7 @@ before(async () => {
   const [keygen, ...options] = ['ssh-keygen', '-q', '-t', 'ed25519', '-N', ''];
   for (const name of ['host', 'user']) execFileSync(keygen, [...options, '-f', file(name)]);
   writeFileSync(file('authorized'), readFileSync(file('user.pub')), { mode: 0o600 });
-  const port = await new Promise<number>((resolve) => {
-    const server = createServer().listen(0, () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
+  const port = await freePort();
   writeFileSync(
     file('sshd_config'),
     [
@@ -58,18 +53,18 @@ before(async () => {
       return false;
     }
   };
-  for (let i = 0; i < 50 && !works(); i++) await pause(100);
+  await until('sshd takes connections', works);
 });
 after(() => {
   daemon?.kill();
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Agents of `verbena run --hosts` that run on this machine. */
+/** Agents of `verbena run --hosts` of this clone that run on this machine. */
 function agents(): string[] {
   return readdirSync('/proc').filter((pid) => {
     try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes('host-agent');
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(`${VERBENA}\0host-agent`);
     } catch {
       return false;
     }
@@ -83,8 +78,8 @@ function sshTest(name: string, body: (run: (words: readonly string[]) => Running
     const run = (words: readonly string[]) => stage.verbena(['run', '--env', stage.mark, ...words], { VERBENA_SSH: ssh });
     try {
       await body(run, stage);
-      await until('agents have ended', () => agents().length === 0, 5000);
-      await stage.assertNothingLeft(5000);
+      await until('agents have ended', () => agents().length === 0);
+      await stage.assertNothingLeft();
     } finally {
       await stage.abandon();
       stage.remove();

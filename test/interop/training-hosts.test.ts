@@ -62,7 +62,7 @@ function serversTest(name: string, seconds: number, onLoss: 'shrink' | 'throw', 
       };
       try {
         await body([start(0), start(1)]);
-        await stage.assertNothingLeft(5000);
+        await stage.assertNothingLeft();
       } finally {
         hosts.cable('up');
         await stage.abandon();

@@ -22,7 +22,7 @@ async function train(engine: string): Promise<Trained[]> {
   try {
     const run = stage.verbena(['run', '-n', '2', '--engine', engine, TRAINING], { VERBENA_BLAS: 'own' }, 100_000);
     assert.equal((await run.ended).code, 0, run.stdout + run.stderr);
-    await stage.assertNothingLeft(5000);
+    await stage.assertNothingLeft();
     return run.heard<Trained>('trained');
   } finally {
     await stage.abandon();

@@ -146,9 +146,9 @@ export class Stage {
     return [...marked(this.mark).map((pid) => `process ${pid} ${commandOf(pid)}`), ...fresh, ...files];
   }
 
-  /** Fails when something of the jobs is still there `limitMs` after now. */
-  async assertNothingLeft(limitMs = 10_000): Promise<void> {
-    const deadline = performance.now() + limitMs;
+  /** Fails when something of the jobs is still there, and does not go. */
+  async assertNothingLeft(): Promise<void> {
+    const deadline = performance.now() + 20_000;
     while (this.leftovers().length > 0 && performance.now() < deadline) await pause(20);
     assert.deepEqual(this.leftovers(), [], 'left behind');
   }
