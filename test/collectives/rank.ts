@@ -1,7 +1,7 @@
 /** The other half: what a scenario imports. */
 
 import { writeSync } from 'node:fs';
-import { FileStore } from '../../src/launch/index.js';
+import { FileStore } from '../../src/launch/store/file-store.js';
 import type { RankInput } from './ranks.js';
 
 export function say(fields: Record<string, unknown>): void {

@@ -5,8 +5,11 @@
 
 import { openSync, readdirSync, writeSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { openDevice, type QpAddress, VerbsError, WorkCompletions } from '../../src/verbs/index.js';
+import { VerbsError } from '../../src/verbs/errors.js';
+import type { QpAddress } from '../../src/verbs/index.js';
+import { openDevice } from '../../src/verbs/open-device.js';
 import type { IbverbsDevice } from '../../src/verbs/providers/ibverbs/device.js';
+import { WorkCompletions } from '../../src/verbs/work-completions.js';
 
 const CQ_ERR = 0;
 const PORT_ERR = 10;

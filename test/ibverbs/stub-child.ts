@@ -1,7 +1,10 @@
 /** Runs with the stub before libibverbs. Prints one JSON line: what the port looks like, and what a request costs. */
 
-import { openDevice, type QpAddress, VerbsError, WorkCompletions } from '../../src/verbs/index.js';
+import { VerbsError } from '../../src/verbs/errors.js';
+import type { QpAddress } from '../../src/verbs/index.js';
+import { openDevice } from '../../src/verbs/open-device.js';
 import type { IbverbsDevice } from '../../src/verbs/providers/ibverbs/device.js';
+import { WorkCompletions } from '../../src/verbs/work-completions.js';
 
 const BATCHES = 100;
 const ROUNDS = 200;

@@ -1,7 +1,7 @@
 /** A thread with an open device that waits for ever. */
 
 import { parentPort } from 'node:worker_threads';
-import { openDevice } from '../../src/verbs/index.js';
+import { openDevice } from '../../src/verbs/open-device.js';
 
 const device = await openDevice('ibverbs');
 const pd = device.allocPd();

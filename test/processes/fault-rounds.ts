@@ -4,7 +4,7 @@
  */
 
 import assert from 'node:assert/strict';
-import { openDevice } from '../../src/verbs/index.js';
+import { openDevice } from '../../src/verbs/open-device.js';
 import type { Scenario, ScenarioProcess, Stagehand } from './harness.js';
 import { Link, type Offer } from './link.js';
 import { Random } from './random.js';

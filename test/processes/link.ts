@@ -1,22 +1,22 @@
 /** One end of a connection between a test and a scenario: a device, a region, a queue pair, and the JSON that the ends exchange. */
 
-import {
-  type Access,
-  type Completion,
-  type CompletionQueue,
-  type ConnectAttributes,
-  type CqInit,
-  type Device,
-  type MemoryRegion,
-  openDevice,
-  type PreparedSend,
-  type ProtectionDomain,
-  type QpAddress,
-  type QpInit,
-  type QueuePair,
-  type RemoteRegion,
-  WorkCompletions,
+import type {
+  Access,
+  Completion,
+  CompletionQueue,
+  ConnectAttributes,
+  CqInit,
+  Device,
+  MemoryRegion,
+  PreparedSend,
+  ProtectionDomain,
+  QpAddress,
+  QpInit,
+  QueuePair,
+  RemoteRegion,
 } from '../../src/verbs/index.js';
+import { openDevice } from '../../src/verbs/open-device.js';
+import { WorkCompletions } from '../../src/verbs/work-completions.js';
 import { Patience } from './patience.js';
 
 /** What one end tells the other. */

@@ -1,7 +1,7 @@
 /** Random traffic over one queue pair, driven step by step without ever waiting. */
 
 import type { Completion, ConnectAttributes, QpInit, RemoteRegion } from '../../src/verbs/index.js';
-import { WorkCompletions } from '../../src/verbs/index.js';
+import { WorkCompletions } from '../../src/verbs/work-completions.js';
 import type { Link } from './link.js';
 import { Random } from './random.js';
 

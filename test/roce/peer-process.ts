@@ -1,7 +1,8 @@
 /** The other half of peer.ts. Word 0: release. Word 1: counter. Word 2: compare-and-swap. From byte 64 on: data. */
 
 import { once } from 'node:events';
-import { type Access, openDevice } from '../../src/verbs/index.js';
+import type { Access } from '../../src/verbs/index.js';
+import { openDevice } from '../../src/verbs/open-device.js';
 import type { Offer } from './peer.js';
 
 const BYTES = 2 << 20;

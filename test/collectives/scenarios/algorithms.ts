@@ -6,7 +6,7 @@ import { allocateMemory, interpret } from '../../../src/schedule/interpreter.js'
 import { fillMemory, findMismatch } from '../../../src/schedule/reference.js';
 import type { Collective } from '../../../src/schedule/schedule.js';
 import { listedTopology, regularTopology, type Topology } from '../../../src/schedule/topology.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { asRank, say } from '../rank.js';
 
 const ROOTED: readonly Collective[] = ['broadcast', 'reduce', 'gather', 'scatter'];

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { Communicator } from '../../../src/collectives/index.js';
-import { init } from '../../../src/launch/index.js';
+import { init } from '../../../src/launch/world.js';
 
 const role = process.argv[2];
 const say = (type: string, more: object = {}) => console.log(JSON.stringify({ type, ...more }));

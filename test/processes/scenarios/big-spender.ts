@@ -1,6 +1,7 @@
 /** Allocates from a small memory file system until it is full, and says how that ended. A SIGBUS would end it without a word. */
 
-import { openDevice, VerbsError } from '../../../src/verbs/index.js';
+import { VerbsError } from '../../../src/verbs/errors.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { say, scenario } from '../scenario.js';
 
 scenario<{ directory: string; piece: number }>(async ({ directory, piece }) => {

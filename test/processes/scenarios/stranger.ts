@@ -1,6 +1,8 @@
 /** A process of another user that tries to reach a device: by address, by address handle, by name. */
 
-import { openDevice, type RemoteRegion, VerbsError } from '../../../src/verbs/index.js';
+import { VerbsError } from '../../../src/verbs/errors.js';
+import type { RemoteRegion } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { Link, type Offer } from '../link.js';
 import { say, scenario } from '../scenario.js';
 

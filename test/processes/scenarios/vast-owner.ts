@@ -1,6 +1,6 @@
 /** Owns an on-demand region of 4 GiB and tells how much of it is resident. */
 
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { holdings } from '../holdings.js';
 import { Link, type Offer } from '../link.js';
 import { hear, say, scenario } from '../scenario.js';

@@ -3,10 +3,10 @@
  * server takes for dead are missing in the end.
  */
 
-import { init } from '../../../src/launch/index.js';
+import { init } from '../../../src/launch/world.js';
 import { Adam, Sampler } from '../../../src/nn/index.js';
 import { arenaMemory, distribute, fit, parameterServerExchange } from '../../../src/train/index.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { say } from '../../collectives/rank.js';
 import { bars, smallModel } from './digits.js';
 

@@ -5,7 +5,7 @@ import { linear, Model, Random, relu, Sgd, softmaxCrossEntropy } from '../../../
 import { compressedExchange } from '../../../src/train/compression/compressed-exchange.js';
 import { COMPRESSIONS, nameOf } from '../../../src/train/compression/compression.js';
 import { arenaMemory, distribute } from '../../../src/train/distribute.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { asRank, say } from '../../collectives/rank.js';
 import { gradientOf, SHAPES } from './sums.js';
 

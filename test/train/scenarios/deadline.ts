@@ -3,7 +3,7 @@
 import { Communicator } from '../../../src/collectives/index.js';
 import { Sgd, softmaxCrossEntropy } from '../../../src/nn/index.js';
 import { arenaMemory, distribute } from '../../../src/train/index.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { asRank, say } from '../../collectives/rank.js';
 import { bars, smallModel } from './digits.js';
 

@@ -2,7 +2,7 @@
 import { Communicator } from '../../../src/collectives/index.js';
 import { Adam, constantRate, Sampler } from '../../../src/nn/index.js';
 import { arenaMemory, distribute, evaluate, fit, parameterServerExchange } from '../../../src/train/index.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { asRank, say } from '../../collectives/rank.js';
 import { bars, smallModel } from './digits.js';
 

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ParameterServerGroup, shareOver } from '../../../src/train/parameter-server/group.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { asRank, say } from '../../collectives/rank.js';
 import { bowl, initial, type Job, RATE, rangesOf, weightOf } from './bowl.js';
 

@@ -10,7 +10,7 @@ import {
   parameterServerExchange,
   restoreCheckpoint,
 } from '../../../src/train/index.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { asRank, say } from '../../collectives/rank.js';
 import { bars, smallModel } from './digits.js';
 

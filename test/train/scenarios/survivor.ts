@@ -2,11 +2,11 @@
 
 import { setTimeout as pause } from 'node:timers/promises';
 import { Communicator } from '../../../src/collectives/index.js';
-import { FileStore } from '../../../src/launch/index.js';
+import { FileStore } from '../../../src/launch/store/file-store.js';
 import { openContext } from '../../../src/messaging/index.js';
 import { constantRate, Sampler, Sgd } from '../../../src/nn/index.js';
 import { arenaMemory, distribute, fit } from '../../../src/train/index.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { say } from '../../collectives/rank.js';
 import type { RankInput } from '../../collectives/ranks.js';
 import { bars, smallModel } from './digits.js';

@@ -12,7 +12,7 @@ import {
   localSgdExchange,
   restoreCheckpoint,
 } from '../../../src/train/index.js';
-import { openDevice } from '../../../src/verbs/index.js';
+import { openDevice } from '../../../src/verbs/open-device.js';
 import { asRank, say } from '../../collectives/rank.js';
 import type { Trial } from '../trials.js';
 import { bars, smallModel } from './digits.js';
