@@ -10,10 +10,10 @@ const SEED = Number(process.env['VERBENA_SEED'] ?? Math.floor(Math.random() * 2 
 const SIZE = 3;
 
 const LOSSY: FaultPlan['rules'] = [
-  { kind: 'drop', perMillion: 10_000 },
+  { kind: 'drop', perMillion: 30_000 },
   { kind: 'duplicate', perMillion: 10_000 },
   { kind: 'delay', perMillion: 20_000, delayNs: 20_000 },
-  { kind: 'corrupt', perMillion: 5000 },
+  { kind: 'corrupt', perMillion: 15_000 },
 ];
 
 /** A few collectives, and what the network did meanwhile. */
