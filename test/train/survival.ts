@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { FileStore } from '../../src/launch/store/file-store.js';
 import { constantRate, Random, Sampler, Sgd, trainModel } from '../../src/nn/index.js';
 import { runRanks } from '../collectives/ranks.js';
 import { signalInside } from '../interop/two-hosts.js';
@@ -61,11 +62,14 @@ export async function survive(seed: number, size: number, options: SurvivalOptio
     events.push(line);
     if (line['what'] === 'done') for (const i of moments.keys()) goOn(ranks[victims[i]]);
     if (line['what'] !== 'started' || ++started !== size) return;
+    const exchange = new FileStore({ directory: line['directory'] as string });
+    let left = kills;
     for (const [i, after] of moments.entries()) {
       setTimeout(() => {
         if (stoppedMs === undefined) ranks[victims[i]].kill('SIGKILL');
         else signalInside(ranks[victims[i]], 'SIGSTOP');
         if (replace) newcomers.push(startNewcomer(line['directory'] as string, environment, inside?.(victims[i]) ?? []));
+        if (--left === 0) void exchange.set('struck', '');
       }, after);
     }
   };

@@ -45,7 +45,8 @@ async function train({ rank, size, directory }: RankInput): Promise<void> {
       joined ||= what === 'joined';
     },
     async onEpoch(epoch) {
-      // Half way: whoever was promised a newcomer waits for it, however long a process takes to start on a busy machine.
+      // Half way: nobody is through before the blows have fallen, and whoever was promised a newcomer waits for it, however busy the machine is.
+      if (epoch >= 6) await exchange.wait('struck', { timeoutMs: 150_000 });
       const awaited = process.env['VERBENA_AWAIT_NEWCOMER'] === '1' && epoch >= 6;
       while (awaited && !joined && (await training.communicator.newcomers()) === 0) await pause(10);
       return true;
