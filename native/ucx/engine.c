@@ -14,7 +14,8 @@ typedef struct operation {
   struct engine *engine;
   struct operation *next;
   void *large;
-  char *request; /* UCX's request, where it is ours: see cleared_request */
+  char *request;    /* UCX's request, where it is ours: see cleared_request */
+  ucp_mem_h memory; /* what it sends from, where it is registered here: see with_memory */
   int number;
   int is_silent; /* nobody waits for its end */
   char small[640];
@@ -32,10 +33,11 @@ typedef struct slot {
   struct engine *engine;
   struct slot *next_closed;
   ucp_ep_h endpoint;
-  int number, is_closed;
+  int number, is_closed, peer_errors;
 } slot;
 
 struct engine {
+  ucp_context_h context;
   ucp_worker_h worker;
   int32_t *head;
   char *commands, *events;
@@ -48,6 +50,7 @@ struct engine {
   slot **slots;
   int slot_count;
   slot *closed;
+  int maps_memory;   /* see with_memory */
   int fetches;       /* that go on */
   int32_t announced; /* bytes of events of this call that announce a message */
   int descriptor;
@@ -132,6 +135,10 @@ static void operation_give(operation *o, operation **list) {
     free(o->large);
     o->large = NULL;
   }
+  if (o->memory) {
+    ucp_mem_unmap(o->engine->context, o->memory);
+    o->memory = NULL;
+  }
   o->engine->head[HEAD_LIVE]--;
   o->next = *list;
   *list = o;
@@ -184,6 +191,21 @@ static void *cleared_request(operation *o) {
   if (o->request) memset(o->request, 0, bytes);
   else o->request = must(calloc(1, bytes));
   return o->request + bytes;
+}
+
+/*
+ * UCX 1.16 to 1.20 gives the memory of a send that a lost peer may still be reading back by way of its cache of registrations, also where it has none, as here: the
+ * process ends there. Memory that the caller registered is left to the caller.
+ */
+static void with_memory(operation *o, void *address, size_t length, ucp_request_param_t *p) {
+  const ucp_mem_map_params_t map = {
+      .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH, .address = address, .length = length};
+  if (ucp_mem_map(o->engine->context, &map, &o->memory) != UCS_OK) {
+    o->memory = NULL;
+    return;
+  }
+  p->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+  p->memh = o->memory;
 }
 
 /* The result of a command, from what UCX returned. */
@@ -263,7 +285,10 @@ static int64_t send_message(engine *e, int32_t *c) {
     return outcome(o, ucp_am_send_nbx(endpoint, MESSAGE_ID, NULL, 0, keep(o, c + 10, all), all, &p));
   }
   const char *header = keep(o, c + 10, header_bytes);
-  return outcome(o, ucp_am_send_nbx(endpoint, MESSAGE_ID, header, header_bytes, pointer_at(c, 6), (size_t)f64_at(c, 8), &p));
+  void *data = pointer_at(c, 6);
+  const size_t length = (size_t)f64_at(c, 8);
+  if (e->maps_memory && e->slots[c[2]]->peer_errors) with_memory(o, data, length, &p);
+  return outcome(o, ucp_am_send_nbx(endpoint, MESSAGE_ID, header, header_bytes, data, length, &p));
 }
 
 static void release(engine *e, int kind, void *data) {
@@ -374,6 +399,7 @@ static int connect_with(engine *e, ucp_ep_params_t *p, int peer_errors, ucs_stat
   e->slots[number] = s;
   s->engine = e;
   s->number = number;
+  s->peer_errors = peer_errors;
   p->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   p->err_mode = peer_errors ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   p->err_handler.cb = on_error;
@@ -415,6 +441,10 @@ ucp_ep_h engine_endpoint(engine *e, int number) { return endpoint_of(e, number);
 
 ucs_status_t engine_open(ucp_context_h context, void *rings, size_t command_bytes, size_t event_bytes, engine **out) {
   engine *e = must(calloc(1, sizeof *e));
+  unsigned major, minor, release;
+  ucp_get_version(&major, &minor, &release);
+  e->maps_memory = major == 1 && minor >= 16 && minor <= 20;
+  e->context = context;
   e->head = rings;
   e->commands = (char *)rings + HEAD_WORDS * 4;
   e->events = e->commands + command_bytes;
@@ -476,6 +506,7 @@ void engine_close(engine *e) {
   for (int i = 0; i < e->operation_count; i++) {
     free(e->operations[i]->large);
     free(e->operations[i]->request);
+    if (e->operations[i]->memory) ucp_mem_unmap(e->context, e->operations[i]->memory);
     free(e->operations[i]);
   }
   free(e->operations);
