@@ -2,7 +2,7 @@
 
 import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeVector, Table, tableToIPC } from 'apache-arrow';
+import { arrow } from '../../../dataset/sources/arrow-library.js';
 
 /** The key of a row: spread over all keys, the same formula in SQL (keySql). */
 function keyOf(row: number, keys: number): number {
@@ -12,6 +12,11 @@ function keyOf(row: number, keys: number): number {
 /** The same in SQL of DuckDB and Spark. */
 export function keySql(row: string, keys: number): string {
   return `CAST(((${row} * 2654435761) % 4294967296) % ${keys} AS INTEGER)`;
+}
+
+function writeTable(path: string, columns: Record<string, Int32Array | Float64Array>): void {
+  const { tableFromArrays, tableToIPC } = arrow();
+  writeFileSync(path, tableToIPC(tableFromArrays(columns), 'file'));
 }
 
 /** Rows {key: i32, value: f64} as Arrow files, one per rank. */
@@ -26,8 +31,7 @@ export function writeRows(folder: string, rows: number, keys: number, files: num
       key[i - from] = keyOf(i, keys);
       value[i - from] = i % 1000;
     }
-    const table = new Table({ key: makeVector(key), value: makeVector(value) });
-    writeFileSync(join(folder, `rows-${file}.arrow`), tableToIPC(table, 'file'));
+    writeTable(join(folder, `rows-${file}.arrow`), { key, value });
   }
 }
 
@@ -39,10 +43,7 @@ export function writeSmall(folder: string, keys: number, files: number): void {
     const to = Math.floor(((file + 1) * keys) / files);
     const key = Int32Array.from({ length: to - from }, (_, i) => from + i);
     const weight = Float64Array.from(key, (k) => k / 2);
-    writeFileSync(
-      join(folder, `small-${file}.arrow`),
-      tableToIPC(new Table({ key: makeVector(key), weight: makeVector(weight) }), 'file'),
-    );
+    writeTable(join(folder, `small-${file}.arrow`), { key, weight });
   }
 }
 

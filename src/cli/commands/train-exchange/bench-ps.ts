@@ -11,7 +11,7 @@ import { boxTable } from '../../table.js';
 import { ChildProgram } from '../bench/child-program.js';
 import { median, summarize } from '../bench/statistics.js';
 import type { RankOpen, RoundTimes } from './server-rank.js';
-import { type LinkCost, measureOnLinks } from './simulated-servers.js';
+import type { LinkCost } from './simulated-servers.js';
 import { missingZeroMq, runZeroMq, type ZeroMqWay } from './zeromq-server-peer.js';
 
 const PROGRAM = new URL('./server-rank.js', import.meta.url);
@@ -271,6 +271,7 @@ const LINK_BYTES = 1 << 18;
 const LINK_BITS_PER_SECOND = 1e9;
 
 async function cost({ style, progress }: PsContext): Promise<Outcome> {
+  const { measureOnLinks } = await import('./simulated-servers.js');
   const measured: LinkCost[] = [];
   for (const [workers, servers] of SHAPES) {
     progress(`${workers} workers, ${servers} servers`);
