@@ -1,8 +1,8 @@
 /*
  * The doorway to UCX: what JavaScript sees of engine.c. src/messaging/ucx/addon.ts types it.
  *
- * The hot function takes no arguments: `run` of a worker executes the commands that stand in the rings, makes progress and leaves events there. Everything
- * else is for setting up. Pointers travel as doubles (user addresses are below 2^53); a negative number is a ucs_status_t.
+ * The hot function takes no arguments: `run` executes the commands that stand in the rings of the current worker, makes progress and leaves
+ * events there. Everything else is for setting up. Pointers travel as doubles (user addresses are below 2^53); a negative number is a ucs_status_t.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -39,9 +39,15 @@ static void print_names(FILE *out, const ucs_config_field_t *field, const char *
 
 enum { OF_CONTEXTS, OF_TRANSPORTS, READ_AT_LOAD };
 
-/* settingNames(whose) -> lines: what a context can be told, what the transports that are installed have, or what is read but once */
+/*
+ * settingNames(whose) -> lines: what a context can be told, what the transports that are installed have, or what is read but once; nothing where UCX was
+ * exchanged for another version since this was compiled, because its tables may be laid out in another way
+ */
 static napi_value setting_names(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
+  unsigned major, minor, release;
+  ucp_get_version(&major, &minor, &release);
+  if (major != UCP_API_MAJOR || minor != UCP_API_MINOR) return NULL;
   uct_component_h *components;
   unsigned count;
   if (uct_query_components(&components, &count) == UCS_OK) uct_release_component_list(components); /* loads them, and they bring their settings */
@@ -183,14 +189,20 @@ static void rang(uv_handle_t *handle, int status, int events) {
   lookout_tell(l, NULL, 0);
 }
 
+/*
+ * For the worker whose handle JavaScript has put into `current`: with a function for each worker the call would have several targets, and V8 takes twice as
+ * long for those.
+ */
 static napi_value run(napi_env env, napi_callback_info info) {
-  door *d;
-  napi_get_cb_info(env, info, NULL, NULL, NULL, (void **)&d);
+  (void)info;
+  double *current = NULL;
+  napi_get_instance_data(env, (void **)&current);
+  door *d = (door *)(uintptr_t)*current;
   if (d->engine) engine_run(d->engine);
   return NULL;
 }
 
-/* workerOpen(context, rings, command bytes, event bytes, wake) -> { handle, run, address, headerLimit }, or a status */
+/* workerOpen(context, rings, command bytes, event bytes, wake) -> { handle, address, headerLimit }, or a status */
 static napi_value worker_open(napi_env env, napi_callback_info info) {
   call c = arguments(env, info);
   void *rings;
@@ -209,10 +221,8 @@ static napi_value worker_open(napi_env env, napi_callback_info info) {
   d->engine = e;
   lookout_open(&d->lookout, env, engine_descriptor(e), c.v[4], d, door_close);
   napi_create_reference(env, c.v[1], 1, &d->rings);
-  napi_value out, function;
+  napi_value out;
   napi_create_object(env, &out);
-  napi_create_function(env, "run", NAPI_AUTO_LENGTH, run, d, &function);
-  napi_set_named_property(env, out, "run", function);
   napi_set_named_property(env, out, "handle", pointer(env, d));
   napi_set_named_property(env, out, "address", copy_of(env, attributes.address, attributes.address_length));
   napi_set_named_property(env, out, "headerLimit", number(env, (double)engine_header_limit(e)));
@@ -322,6 +332,7 @@ static napi_value init(napi_env env, napi_value exports) {
       {"memoryPack", memory_pack},
       {"statusWords", status_words},
       {"version", version},
+      {"run", run},
       {"workerOpen", worker_open},
       {"workerClose", worker_close},
       {"workerSleep", worker_sleep},
@@ -334,6 +345,13 @@ static napi_value init(napi_env env, napi_value exports) {
       {"describe", describe},
   };
   door_export(env, exports, functions, sizeof functions / sizeof *functions);
+  napi_value current;
+  napi_ref kept;
+  void *data;
+  napi_create_arraybuffer(env, sizeof(double), &data, &current);
+  napi_create_reference(env, current, 1, &kept);
+  napi_set_instance_data(env, data, NULL, NULL);
+  napi_set_named_property(env, exports, "current", current);
   return exports;
 }
 

@@ -9,7 +9,7 @@ export type Pointer = number;
 
 export interface UcxAddon {
   /** Names without 'UCX_', one a line: of what a context can be told (0), of the transports that are installed (1), of what is read when UCX is loaded (2). */
-  settingNames(whose: number): string;
+  settingNames(whose: number): string | undefined;
   /** Settings as name, value, name, value ...; without the prefix 'UCX_'. -100 - n: setting n does not take its value. */
   contextOpen(settings: readonly string[]): Pointer;
   contextClose(context: Pointer): void;
@@ -21,6 +21,10 @@ export interface UcxAddon {
   memoryPack(context: Pointer, memory: Pointer): Uint8Array | undefined;
   statusWords(status: number): string;
   version(): string;
+  /** Eight bytes: the worker that `run` is for. */
+  readonly current: ArrayBuffer;
+  /** Executes commands, makes progress, leaves events: see rings.ts. */
+  run(): void;
   workerOpen(
     context: Pointer,
     rings: ArrayBuffer,
@@ -44,8 +48,6 @@ export interface UcxAddon {
 
 export interface NativeWorker {
   readonly handle: Pointer;
-  /** Executes commands, makes progress, leaves events: see rings.ts. */
-  readonly run: () => void;
   readonly address: Uint8Array;
   readonly headerLimit: number;
 }
@@ -55,7 +57,8 @@ export const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-luct', '
 
 /**
  * What libucs reads when it is loaded, where the environment is silent. It would rewrite the code of mmap while other threads run it, and take the signals
- * that V8 uses: in Node both can end the process. And it would warn of every request that a peer's death or a forced close left behind, which is told here. What it logs is no output of the program.
+ * that V8 uses: in Node both can end the process. And it would warn of every request that a peer's death or a forced close left behind, which is told here. What it logs is no output of the program. Its newer
+ * protocols, the default from 1.16 on, have no atomics for endpoints that notice a lost peer, unless the network has them.
  */
 const SAFE_IN_NODE = {
   UCX_MEM_MMAP_HOOK_MODE: 'none',
@@ -63,6 +66,7 @@ const SAFE_IN_NODE = {
   UCX_HANDLE_ERRORS: 'none',
   UCX_LOG_LEVEL: 'error',
   UCX_LOG_FILE: 'stderr',
+  UCX_PROTO_ENABLE: 'n',
 };
 
 /** Opens the addon; the first call on a machine compiles it. Throws AddonError: VERBENA_NO_LIBRARY names the package to install. */

@@ -89,6 +89,9 @@ export class Rings {
   readonly native: NativeWorker;
   readonly head: Int32Array;
   readonly #c64: Float64Array;
+  readonly #handle: Pointer;
+  readonly #current: Float64Array;
+  readonly #call: () => void;
 
   /** Throws the number of a ucs_status_t. */
   constructor(addon: UcxAddon, context: Pointer, wake: () => void) {
@@ -106,6 +109,14 @@ export class Rings {
     const native = addon.workerOpen(context, memory, COMMAND_BYTES, EVENT_BYTES, wake);
     if (typeof native === 'number') throw native;
     this.native = native;
+    this.#handle = native.handle;
+    this.#current = new Float64Array(addon.current);
+    this.#call = addon.run;
+  }
+
+  #run(): void {
+    this.#current[0] = this.#handle;
+    this.#call();
   }
 
   /** Bytes of events that wait to be read. */
@@ -116,7 +127,7 @@ export class Rings {
   /** Lets UCX work; returns how many things it did. */
   progress(): number {
     this.head[MODE] = MODE_PROGRESS;
-    this.native.run();
+    this.#run();
     return this.head[DONE];
   }
 
@@ -133,7 +144,7 @@ export class Rings {
     c[1] = round8(bytes);
     this.head[COMMANDS] = c[1];
     this.head[MODE] = MODE_FLUSH;
-    this.native.run();
+    this.#run();
     return this.head[RESULT];
   }
 
