@@ -40,6 +40,8 @@ export interface CommunicatorOptions {
   readonly timeoutMs?: number;
   /** Milliseconds the ranks wait for each other at creation. Default 60,000. */
   readonly createTimeoutMs?: number;
+  /** Gives up waiting for the others at creation, with the signal's reason; they get COLL_ABORTED. Default: none. */
+  readonly signal?: AbortSignal;
   /** Calls run over messages of this worker, between any hosts. Default: on shared memory, and all ranks are on one host. The same choice at all ranks. */
   readonly worker?: Worker;
   /** With `worker`: a faster one among the ranks that say the same `home`, for instance of shared memory inside a host. Default: none. */

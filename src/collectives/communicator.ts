@@ -13,10 +13,11 @@
  * Vectors are worked on in place. Memory of `device.alloc` is used where it lies; other memory is copied through a staging area.
  */
 
+import { unlessAborted } from '../launch/abortable.js';
 import type { World } from '../launch/index.js';
 import { CollectiveCalls, type CommunicatorOptions } from './collective-calls.js';
 import { CollectiveError, RankLost } from './errors.js';
-import { exchangeAll, type Patience } from './exchange.js';
+import { checkOutcome, conclude, exchangeAll, giveUp, type Patience } from './exchange.js';
 import type { ExecutorKind } from './executor.js';
 import { type ExecutorChoice, GivenGround, type Ground, type Opened, WorldGround } from './ground.js';
 import { admit, decideMembers, lineBefore, lossBehind, standInLine } from './membership.js';
@@ -74,7 +75,7 @@ export class Communicator extends CollectiveCalls {
     this.lastCompleted = origin.lastCompleted;
     this.#name = key;
     this.#ground = origin.ground;
-    this.#options = options;
+    this.#options = { ...options, signal: undefined }; // it was for the making of this one
   }
 
   /**
@@ -86,12 +87,17 @@ export class Communicator extends CollectiveCalls {
     const { rank, size, store: exchange } = world;
     const ground = new WorldGround(world, everyone(size), options.executor);
     const isDead = (r: number) => ground.surroundings.isDead(r);
-    return Communicator.#create({ ...options, rank, size, exchange, key: nextKey(world) }, { ground, isDead });
+    const named = { ...options, rank, size, exchange, key: nextKey(world) };
+    return unlessGivenUp(named, Communicator.#create(named, { ground, isDead }));
   }
 
-  /** All ranks call it. @throws COLL_INVALID for a bad option or ranks on several hosts, COLL_SYSTEM, and what the exchange throws. */
+  /**
+   * All ranks call it. @throws COLL_INVALID for a bad option or ranks on several hosts, COLL_SYSTEM, COLL_TIMEOUT naming who did not come, COLL_ABORTED naming who gave up, the
+   * signal's reason, and what the exchange throws
+   */
   static create(options: CommunicatorOptions): Promise<Communicator> {
-    return Communicator.#create(options, { ground: new GivenGround(options.worker, options.near, options.topology) });
+    const ground = new GivenGround(options.worker, options.near, options.topology);
+    return unlessGivenUp(options, Communicator.#create(options, { ground }));
   }
 
   /**
@@ -99,12 +105,14 @@ export class Communicator extends CollectiveCalls {
    * next. @throws COLL_TIMEOUT when it was not let in within `createTimeoutMs`, and what `create` throws
    */
   static async join(options: JoinOptions): Promise<Communicator> {
-    const { exchange, key, world, createTimeoutMs = PATIENCE_MS } = options;
+    const { exchange, key, world, createTimeoutMs = PATIENCE_MS, signal } = options;
     for (const deadline = performance.now() + createTimeoutMs; ; ) {
-      const { name, rank, size, timeoutMs } = await standInLine(exchange, key, deadline - performance.now());
+      const { name, rank, size, timeoutMs } = await standInLine(exchange, key, deadline - performance.now(), signal);
+      const own = { ...options, rank, size, key: name };
       try {
-        return await Communicator.#grown({ ...options, rank, size, key: name }, key, world, world?.rank, { timeoutMs });
+        return await unlessGivenUp(own, Communicator.#grown(own, key, world, world?.rank, { timeoutMs }));
       } catch (error) {
+        signal?.throwIfAborted();
         if (performance.now() > deadline || (error as CollectiveError).code === 'COLL_INVALID') throw error;
       }
     }
@@ -114,9 +122,15 @@ export class Communicator extends CollectiveCalls {
     const { rank, size, exchange, key = DEFAULT_KEY, createTimeoutMs = PATIENCE_MS } = options;
     if (!Number.isInteger(size) || size < 1 || size > 1024) throw invalid(`size must be 1 to 1024, got ${size}`);
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) throw invalid(`rank must be 0 to ${size - 1}, got ${rank}`);
-    const patience = { timeoutMs: origin.timeoutMs ?? createTimeoutMs, isDead: origin.isDead };
+    const outcome = outcomeOf(key);
+    const patience = { timeoutMs: origin.timeoutMs ?? createTimeoutMs, isDead: origin.isDead, outcome };
     const opened = await origin.ground.open({ rank, size, exchange, key, patience }).catch(async (error: unknown) => {
+      checkOutcome(await exchange.get(outcome)); // who gave up cannot be reached
       throw (await lossBehind(error, size, origin.isDead)) ?? error;
+    });
+    await conclude(exchange, outcome).catch((error: unknown) => {
+      opened.executor.close();
+      throw error;
     });
     return new Communicator(options, opened, origin);
   }
@@ -192,7 +206,8 @@ export class Communicator extends CollectiveCalls {
     patience: Patience,
   ): Promise<Communicator> {
     const { rank, size, exchange, key, worker, near, topology } = options;
-    const ranks = await exchangeAll(exchange, `${key}/who`, rank, size, worldRank ?? null, patience);
+    const whole = { ...patience, outcome: outcomeOf(key) };
+    const ranks = await exchangeAll(exchange, `${key}/who`, rank, size, worldRank ?? null, whole);
     const isWorld = world !== undefined && ranks.every((r) => r !== null);
     const ground = isWorld
       ? new WorldGround(world, ranks as number[], (options as WorldCommunicatorOptions).executor)
@@ -274,6 +289,28 @@ export class Communicator extends CollectiveCalls {
 const DEFAULT_KEY = 'collectives';
 /** How long ranks wait for each other where nothing else is said, ms. */
 const PATIENCE_MS = 60_000;
+
+const outcomeOf = (key: string): string => `${key}/outcome`;
+
+/** The communicator; or the signal's reason, and the others are told: in the exchange, or, should they have the communicator already, by it. */
+async function unlessGivenUp(options: CommunicatorOptions, making: Promise<Communicator>): Promise<Communicator> {
+  const { exchange, key = DEFAULT_KEY, rank, signal } = options;
+  try {
+    return await unlessAborted(making, signal);
+  } catch (error) {
+    if (signal?.aborted) {
+      void giveUp(exchange, outcomeOf(key), rank).catch(() => undefined);
+      void making.then(
+        (made) => {
+          made.abort();
+          made.close();
+        },
+        () => undefined,
+      );
+    }
+    throw error;
+  }
+}
 
 function everyone(size: number): number[] {
   return Array.from({ length: size }, (_, rank) => rank);

@@ -126,20 +126,26 @@ export async function admit(
   return true;
 }
 
-/** Takes a place in the line before `key` and waits to be let in. @throws COLL_TIMEOUT when that does not happen in time. */
-export async function standInLine(exchange: Exchange, key: string, timeoutMs: number): Promise<Admission> {
+/** Takes a place in the line before `key` and waits to be let in. @throws COLL_TIMEOUT when that does not happen in time, the signal's reason. */
+export async function standInLine(
+  exchange: Exchange,
+  key: string,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Admission> {
   const own = JSON.stringify({ host: hostIdentity(), pid: process.pid, nonce: Math.random() } satisfies Newcomer);
   let place = 0;
   const isTaken = (said: Uint8Array | undefined) => said === undefined || new TextDecoder().decode(said) !== own;
   while (isTaken(await exchange.compareAndSet(newcomerKey(key, place), undefined, own))) place++;
   const deadline = performance.now() + timeoutMs;
   for (;;) {
-    const late = performance.now() > deadline;
+    const late = signal?.aborted || performance.now() > deadline;
     const said = late
       ? await exchange.compareAndSet(admittedKey(key, place), undefined, 'null')
       : await exchange.get(admittedKey(key, place));
     const admission = said === undefined ? null : parse<Admission | null>(said);
     if (admission !== null) return admission;
+    signal?.throwIfAborted();
     if (late)
       throw new CollectiveError(
         'COLL_TIMEOUT',

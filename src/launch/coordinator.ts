@@ -243,7 +243,8 @@ export class Coordinator {
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) {
       throw new LaunchError('LAUNCH_ENVIRONMENT', `${name}: ranks of this job are 0 to ${size - 1}; check RANK or VERBENA_RANK`);
     }
-    const holder = this.#members.get(rank);
+    const loss = this.#failed ?? this.#lossError();
+    const holder = loss ? undefined : this.#members.get(rank); // who gave up and comes again hears why it is too late
     if (holder) {
       throw new LaunchError(
         'LAUNCH_DUPLICATE_RANK',
@@ -256,11 +257,10 @@ export class Coordinator {
     client.rank = rank;
     // Until its lifeline stands, the end of this connection is the end of the rank.
     client.endings.add(() => {
-      if (!this.#lifelines.has(rank) && !this.#failed) this.#confirmLoss(rank, 'its process ended in init()');
+      if (!this.#lifelines.has(rank) && !this.#failed) this.#confirmLoss(rank, 'it left init(): its process ended, or gave up');
     });
     const timer = setTimeout(() => this.#giveUp(this.#lateError(timeoutMs)), timeoutMs);
     this.#joining.set(rank, { client, id, timer });
-    const loss = this.#failed ?? this.#lossError();
     if (loss) this.#answerJoin(rank, loss);
     else if (this.#members.size === size) for (const waiting of [...this.#joining.keys()]) this.#answerJoin(waiting);
   }

@@ -4,7 +4,9 @@
  */
 
 import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
 import { announce, inquire, type Withdraw } from '../native/announcement.js';
+import { unlessAborted } from './abortable.js';
 import { LaunchError } from './errors.js';
 
 const KIND = 'job';
@@ -50,13 +52,14 @@ export function openMeeting(job: string, invitation: Invitation): Withdraw {
   );
 }
 
-/** The other ranks' side. @throws LAUNCH_TIMEOUT when rank 0 does not come. */
-export async function attendMeeting(job: string, timeoutMs: number): Promise<Invitation> {
+/** The other ranks' side. @throws LAUNCH_TIMEOUT when rank 0 does not come, the signal's reason. */
+export async function attendMeeting(job: string, timeoutMs: number, signal: AbortSignal | undefined): Promise<Invitation> {
   const deadline = performance.now() + timeoutMs;
   for (let delay = 10; ; delay = Math.min(delay * 1.5, 200)) {
     try {
-      return JSON.parse(await inquire(KIND, job, ANSWER_MS)) as Invitation;
+      return JSON.parse(await unlessAborted(inquire(KIND, job, ANSWER_MS), signal)) as Invitation;
     } catch (error) {
+      signal?.throwIfAborted();
       if (performance.now() + delay > deadline) {
         throw new LaunchError(
           'LAUNCH_TIMEOUT',
@@ -65,7 +68,7 @@ export async function attendMeeting(job: string, timeoutMs: number): Promise<Inv
           { cause: error, rank: 0 },
         );
       }
-      await new Promise((resolve) => setTimeout(resolve, delay));
+      await unlessAborted(pause(delay), signal);
     }
   }
 }

@@ -49,6 +49,8 @@ export interface InitOptions {
   interface?: string;
   /** Variables to read. Default: process.env. */
   env?: Readonly<Record<string, string | undefined>>;
+  /** Gives up with the signal's reason; to the other ranks this one is lost then. Default: none. */
+  signal?: AbortSignal;
 }
 
 /** Whoever holds the coordinator for this rank. */
@@ -118,6 +120,7 @@ function startThread(input: CoordinatorThreadInput): Promise<Holder> {
 async function findHolder(
   at: LaunchEnvironment,
   options: Required<Pick<InitOptions, 'timeoutMs' | 'heartbeatMs' | 'silenceMs' | 'finalizeTimeoutMs'>>,
+  signal: AbortSignal | undefined,
 ): Promise<Holder> {
   const version = packageVersion();
   if (at.launcher === 'single') {
@@ -160,7 +163,7 @@ async function findHolder(
     });
   }
   if (at.store && at.secret) return { ...at.store, secret: at.secret, ...ELSEWHERE };
-  return { host: '127.0.0.1', ...(await attendMeeting(job ?? at.job, options.timeoutMs)), ...ELSEWHERE };
+  return { host: '127.0.0.1', ...(await attendMeeting(job ?? at.job, options.timeoutMs, signal)), ...ELSEWHERE };
 }
 
 /** One rank's view of the job. Made by `init()`. */
@@ -291,6 +294,8 @@ export class World {
 let current: Promise<World> | undefined;
 
 async function join(options: InitOptions): Promise<World> {
+  const { signal } = options;
+  signal?.throwIfAborted();
   const env = options.env ?? process.env;
   const at = readEnvironment(env, takeHandedOver()?.secret);
   const timeoutMs = setting(options, 'timeoutMs', 'VERBENA_INIT_TIMEOUT_MS', 60_000);
@@ -306,7 +311,7 @@ async function join(options: InitOptions): Promise<World> {
     interface: wantedInterface,
     engine: env['VERBENA_ENGINE'],
   });
-  const holder = await findHolder(at, { timeoutMs, heartbeatMs, silenceMs, finalizeTimeoutMs });
+  const holder = await findHolder(at, { timeoutMs, heartbeatMs, silenceMs, finalizeTimeoutMs }, signal);
   let liveness: Liveness | undefined;
   const waiting = (site: string) => {
     const { waits } = liveness ?? {};
@@ -315,8 +320,8 @@ async function join(options: InitOptions): Promise<World> {
   };
   let store: TcpStore | undefined;
   try {
-    store = await TcpStore.connect({ ...holder, version: packageVersion(), timeoutMs, waiting, size: at.size });
-    const { header } = await store.call({ op: 'join', size: at.size, member: self }, undefined, timeoutMs);
+    store = await TcpStore.connect({ ...holder, version: packageVersion(), timeoutMs, waiting, size: at.size, signal });
+    const { header } = await store.call({ op: 'join', size: at.size, member: self }, undefined, timeoutMs, signal);
     const joined = header as unknown as { members: Member[]; ticket: string; heartbeatMs: number; silenceMs: number };
     liveness = new Liveness({
       rank: at.rank,
@@ -342,7 +347,7 @@ async function join(options: InitOptions): Promise<World> {
 /**
  * Joins the world: finds the other ranks and returns when all have come. Once per process; again after finalize().
  * @throws LaunchError: LAUNCH_ENVIRONMENT, LAUNCH_TIMEOUT naming who never arrived, LAUNCH_DUPLICATE_RANK, LAUNCH_SIZE_MISMATCH, LAUNCH_VERSION,
- *   LAUNCH_REFUSED, LAUNCH_RANK_LOST, LAUNCH_INVALID when called twice
+ *   LAUNCH_REFUSED, LAUNCH_RANK_LOST, LAUNCH_COORDINATOR_LOST, LAUNCH_INVALID when called twice; and the signal's reason
  */
 export function init(options: InitOptions = {}): Promise<World> {
   if (current) {

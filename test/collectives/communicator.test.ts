@@ -58,3 +58,18 @@ test('a call that times out or is aborted ends at every rank', async () => {
   allEnded(results);
   for (const { said } of results) assert.equal(said[0]['done'], true);
 });
+
+for (const [way, env] of [
+  ['on shared memory', {}],
+  ['over messages', { VERBENA_TEST_DEVICE: 'shm' }],
+] as const) {
+  test(`a rank that gives up making a communicator ${way} is named to the others, and all have one or none`, async (context) => {
+    const results = await runRanks('creation-given-up', 3, { env: () => env });
+    allEnded(results);
+    const [first, ...others] = results.map(({ said }) => said);
+    for (const said of others) assert.deepEqual(said, first);
+    const standing = first.filter(({ stands }) => stands).length;
+    context.diagnostic(`${standing} of ${first.length} came about`);
+    assert.ok(standing >= 2); // those in which nobody gave up
+  });
+}

@@ -224,13 +224,12 @@ export class MessagingExecutor implements Executor {
     this.#check(call);
   }
 
-  /** A call that begins when a rank is gone already. */
+  /** A call that begins when a rank is gone already, or when word of an end had come before anybody listened. */
   #check(call: MessagingCall): void {
-    if (this.#surroundings === undefined) return;
     for (let r = 0; r < this.size; r++) {
-      if (r !== this.rank && this.#surroundings.isLost(r)) this.#over({ kind: 'lost', rank: r, from: 0 }, true);
+      if (r !== this.rank && this.#surroundings?.isLost(r)) this.#over({ kind: 'lost', rank: r, from: 0 }, true);
     }
-    if (this.#end !== undefined) call.fail(this.#errorOf(this.#end, call.what, call.sequence));
+    if (this.#end !== undefined && call.sequence >= this.#end.from) call.fail(this.#errorOf(this.#end, call.what, call.sequence));
   }
 
   /** Has a call advanced soon: by the synchronous call that runs, or when the event loop comes to it. */

@@ -1,6 +1,8 @@
 /** The store as a rank sees it: one TCP connection to the coordinator, requests answered in any order. */
 
 import { connect, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { unlessAborted } from '../abortable.js';
 import { LaunchError, type LaunchErrorCode } from '../errors.js';
 import { MAGIC, makeNonce, PROTOCOL, proofOf, proves } from './authentication.js';
 import { encodeFrame, type Frame, FrameReader, readFrames } from './frame.js';
@@ -17,6 +19,8 @@ export interface TcpStoreOptions {
   readonly waiting?: (site: string) => () => void;
   /** Size of the world, for barriers without a count. Default: a count is needed. */
   readonly size?: number;
+  /** Ends the connecting, with its reason. Default: none. */
+  readonly signal?: AbortSignal;
 }
 
 /** Extra time for the answer to arrive before the connection counts as dead, ms. */
@@ -28,18 +32,15 @@ interface Call {
   reject(error: Error): void;
 }
 
-function opened(host: string, port: number, timeoutMs: number): Promise<Socket> {
+function opened(socket: Socket, timeoutMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, noDelay: true });
     const timer = setTimeout(() => socket.destroy(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-    socket.once('error', (error) => {
-      clearTimeout(timer);
-      reject(error);
-    });
+    socket.once('close', () => clearTimeout(timer));
+    socket.once('error', reject);
     socket.once('connect', () => {
       clearTimeout(timer);
       socket.removeAllListeners('error');
-      resolve(socket);
+      resolve();
     });
   });
 }
@@ -61,18 +62,24 @@ export class TcpStore implements Store {
     this.#socket = socket;
   }
 
-  /** @throws LAUNCH_TIMEOUT when nobody listens there, LAUNCH_REFUSED, LAUNCH_VERSION. */
+  /** @throws LAUNCH_TIMEOUT when nobody listens there, LAUNCH_REFUSED, LAUNCH_VERSION, the signal's reason. */
   static async connect(options: TcpStoreOptions): Promise<TcpStore> {
-    const { host, port, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    const { host, port, timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
     const deadline = performance.now() + timeoutMs;
     let delay = RETRY_MS;
     for (;;) {
       const left = Math.max(1, deadline - performance.now());
+      const socket = connect({ host, port, noDelay: true });
       try {
-        const store = new TcpStore(options, await opened(host, port, Math.min(left, 10_000)));
-        await store.#greet();
+        const store = new TcpStore(options, socket);
+        await unlessAborted(
+          opened(socket, Math.min(left, 10_000)).then(() => store.#greet()),
+          signal,
+        );
         return store;
       } catch (error) {
+        socket.destroy();
+        signal?.throwIfAborted();
         const code = (error as NodeJS.ErrnoException).code ?? '';
         if (LaunchError.is(error)) throw error;
         if (performance.now() + delay > deadline || (code !== '' && !NOT_YET.has(code))) {
@@ -83,7 +90,7 @@ export class TcpStore implements Store {
             { cause: error },
           );
         }
-        await new Promise((resolve) => setTimeout(resolve, delay));
+        await unlessAborted(pause(delay), signal);
         delay = Math.min(delay * 1.5, 500);
       }
     }
