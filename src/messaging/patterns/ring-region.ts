@@ -258,13 +258,12 @@ export class RingWriter {
     this.#ends[position & this.#mask] = this.#reservedHead;
     this.#bulkHead = this.#reservedHead;
     this.position = next;
-    const posts = this.#posts;
-    if (posts === undefined) {
-      if (this.#isRelaxed) release(this.i32, slot + S_SEQUENCE, next);
-      else Atomics.store(this.i32, slot + S_SEQUENCE, next);
-      return;
-    }
-    this.i32[slot + S_SEQUENCE] = next;
+    if (this.#isRelaxed) release(this.i32, slot + S_SEQUENCE, next);
+    else Atomics.store(this.i32, slot + S_SEQUENCE, next);
+    if (this.#posts !== undefined) this.#post(this.#posts, position, withBulk);
+  }
+
+  #post(posts: RingPosts, position: number, withBulk: boolean): void {
     if (this.#reservedLength > 0 && withBulk) posts.bulk.post(this.remoteBulkOffset, this.#reservedLength, 0);
     posts.slot.imm = posts.imm;
     posts.slot.post(posts.offset + RING_HEAD_BYTES + (position & this.#mask) * SLOT_BYTES, SLOT_BYTES, 0);

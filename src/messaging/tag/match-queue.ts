@@ -193,10 +193,16 @@ export class PostedReceives<E extends MatchEntry> extends MatchQueue<E> {
 
   /** The oldest receive that a message fits, or `end`. */
   find(context: number, lo: number, hi: number, source: number): E {
-    const { oldest, end } = this;
-    if (oldest === end || this.#fits(oldest, context, lo, hi, source)) return oldest;
+    const { oldest } = this;
+    const isFirst = oldest === this.end || this.#fits(oldest, context, lo, hi, source);
+    return isFirst ? oldest : this.#search(context, lo, hi, source);
+  }
+
+  /** The same behind the oldest. */
+  #search(context: number, lo: number, hi: number, source: number): E {
+    const { end } = this;
     if (!this.binned) {
-      let entry = oldest.next;
+      let entry = this.oldest.next;
       while (entry !== end && !this.#fits(entry, context, lo, hi, source)) entry = entry.next;
       return entry;
     }

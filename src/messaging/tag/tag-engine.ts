@@ -140,15 +140,16 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
   /** A message goes to its receive or to the store. False: neither will have it. */
   #deliver(endpoint: VerbsEndpoint, reader: RingReader, slot: number): boolean {
     const { i32 } = reader;
+    const row = this.match(i32[slot + S_KIND] >>> 16, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], endpoint.source);
+    if (row === undefined) return this.#keep(endpoint, reader, slot);
+    this.#give(endpoint, reader, slot, row);
+    return true;
+  }
+
+  /** A message without a receive goes to the store. False: that is full. */
+  #keep(endpoint: VerbsEndpoint, reader: RingReader, slot: number): boolean {
+    const { i32 } = reader;
     const kind = i32[slot + S_KIND];
-    const lo = i32[slot + S_TAG_LO];
-    const hi = i32[slot + S_TAG_HI];
-    const context = kind >>> 16;
-    const row = this.match(context, lo, hi, endpoint.source);
-    if (row !== undefined) {
-      this.#give(endpoint, reader, slot, row);
-      return true;
-    }
     const eager = (kind & 0xff) === EAGER;
     const { store } = this;
     const length = eager ? i32[slot + S_LENGTH] : 0;
@@ -165,7 +166,7 @@ export class TagEngine extends TagMatching<VerbsEndpoint> {
       store.sender[kept] = announcement.sender;
       store.flags[kept] = announcement.flags;
     }
-    this.unexpected.keep(context, lo, hi, endpoint.source, kept);
+    this.unexpected.keep(kind >>> 16, i32[slot + S_TAG_LO], i32[slot + S_TAG_HI], endpoint.source, kept);
     return true;
   }
 
