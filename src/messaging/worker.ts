@@ -44,6 +44,12 @@ export interface MatchedMessage extends ProbeResult {
   recv(into: Data, options?: CallOptions): Promise<Received>;
 }
 
+/** Data that was given last, as a payload. */
+interface LastPayload {
+  data: unknown;
+  payload: Payload | undefined;
+}
+
 export abstract class Worker {
   readonly context: Context;
   /** 16 hexadecimal digits that nobody else has. */
@@ -75,8 +81,8 @@ export abstract class Worker {
   /** Asked before a peer that was silent for `keepaliveMs` is given up: true when it is known to live, and only computes. Ranks of a world know it of each other. */
   vouchesFor: ((endpoint: Endpoint) => boolean) | undefined;
   #closed = false;
-  #lastBytes: unknown;
-  #lastPayload: Payload | undefined;
+  readonly #sent: LastPayload = { data: undefined, payload: undefined };
+  readonly #received: LastPayload = { data: undefined, payload: undefined };
 
   constructor(context: Context, options: WorkerOptions, id: string) {
     checkWorkerOptions(options);
@@ -176,7 +182,7 @@ export abstract class Worker {
     source: number = ANY_SOURCE,
     context: number = USER_CONTEXT,
   ): number {
-    return this.tags.receive(this.payload(into), context, tagLo, tagHi, maskLo, maskHi, source).handle + 1;
+    return this.tags.receive(this.payload(into, this.#received), context, tagLo, tagHi, maskLo, maskHi, source).handle + 1;
   }
 
   /**
@@ -206,27 +212,29 @@ export abstract class Worker {
     return row !== undefined && this.tags.cancel(row);
   }
 
-  /** The payload of data; the one used last is remembered. */
-  payload(data: Data): Payload {
-    if (data === this.#lastBytes) return this.#lastPayload as Payload;
-    return data instanceof Payload && data.length < NATIVE_COPY_BYTES ? data : this.#newPayload(data);
+  /** The payload of data; those used last for sending and for receiving are remembered, since finding an address takes time. */
+  payload(data: Data, last: LastPayload = this.#sent): Payload {
+    if (data === last.data) return last.payload as Payload;
+    return data instanceof Payload && data.length < NATIVE_COPY_BYTES ? data : this.#newPayload(data, last);
   }
 
-  #newPayload(data: Data): Payload {
+  #newPayload(data: Data, last: LastPayload): Payload {
     const payload = payloadOf(data);
     // A list may hold other pieces the next time.
     if (payload.pieces !== undefined || Array.isArray(data)) return payload;
     if (payload.length >= NATIVE_COPY_BYTES) payload.address = this.addressOf(payload.bytes);
-    this.#lastBytes = data;
-    this.#lastPayload = payload;
+    last.data = data;
+    last.payload = payload;
     return payload;
   }
 
-  /** Forgets the payload that is remembered, if it lies in this memory: its address is valid no more. */
+  /** Forgets payloads that are remembered and lie in this memory: their addresses are valid no more. */
   protected forgetMemory(buffer: ArrayBufferLike): void {
-    if (this.#lastPayload?.bytes.buffer !== buffer) return;
-    this.#lastBytes = undefined;
-    this.#lastPayload = undefined;
+    for (const last of [this.#sent, this.#received]) {
+      if (last.payload?.bytes.buffer !== buffer) continue;
+      last.data = undefined;
+      last.payload = undefined;
+    }
   }
 
   // ---- tag: callbacks and promises ----
