@@ -240,7 +240,11 @@ static napi_value create_cq(napi_env env, napi_callback_info info) {
   if (index < 0) return number(env, index);
   completion_queue *cq = port_object(p, (uint32_t)index, KIND_CQ);
   napi_value area;
-  if (napi_create_external_arraybuffer(env, cq->area, cq->records * sizeof *cq->area, area_free, NULL, &area) != napi_ok) return NULL;
+  if (napi_create_external_arraybuffer(env, cq->area, cq->records * sizeof *cq->area, area_free, NULL, &area) != napi_ok) {
+    free(cq->area);
+    port_destroy(p, (uint32_t)index);
+    return NULL;
+  }
   return pair(env, number(env, index), area);
 }
 

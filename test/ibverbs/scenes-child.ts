@@ -83,6 +83,9 @@ async function main(): Promise<void> {
   report['groupWithoutLid'] = await faultOf(() => ud.attachMulticast('ff12::5'));
   ud.attachMulticast('ff12::5', 0xc001);
   ud.detachMulticast('ff12::5', 0xc001);
+  ud.attachMulticast('ff12::6', 0xc002);
+  report['closedInGroup'] = await faultOf(() => ud.close());
+  pd.createQp({ type: 'UD', sendCq: cq, recvCq: cq }).attachMulticast('ff12::7', 0xc003); // until the device is closed
 
   const dct = pd.createQp({ type: 'DCT', sendCq: cq, recvCq: cq, srq, dcKey: 9 });
   const dci = pd.createQp({ type: 'DCI', sendCq: cq, recvCq: cq });

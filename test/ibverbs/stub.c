@@ -35,7 +35,7 @@ static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = I
 static uint64_t posted, received, polls, polled, doorbells;
 static int alive, unacknowledged, has_fallen, has_changed[32]; /* by event */
 static struct ibv_cq *armed, *rung, *newest;
-static struct ibv_qp *pairs[64];
+static struct ibv_qp *pairs[64], *member; /* of a multicast group */
 static FILE *out;
 
 static struct {
@@ -366,6 +366,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp) {
+  if (qp == member) return EBUSY; /* as the kernel does */
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
     if (pairs[i] == qp) pairs[i] = NULL;
   /* As drivers of hardware do it: what nobody has polled is gone. */
@@ -411,13 +412,13 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr) {
 int ibv_destroy_ah(struct ibv_ah *ah) { return unmade(ah); }
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid) {
-  (void)qp;
+  member = qp;
   note("attach gid=%02x%02x lid=%u", gid->raw[0], gid->raw[1], lid);
   return 0;
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid) {
-  (void)qp;
+  if (qp == member) member = NULL;
   note("detach gid=%02x%02x lid=%u", gid->raw[0], gid->raw[1], lid);
   return 0;
 }

@@ -174,6 +174,11 @@ describe('the ibverbs provider on a stand-in of libibverbs', { skip: missing() }
       assert.match(told, /^attach gid=ff12 lid=49153\ndetach gid=ff12 lid=49153$/m);
     });
 
+    it('leaves multicast groups before a queue pair goes', () => {
+      assert.equal(found['closedInGroup'], 'none');
+      for (const lid of [49154, 49155]) assert.match(told, new RegExp(`^detach gid=ff12 lid=${lid}$`, 'm'));
+    });
+
     it('moves DC queue pairs as mlx5 takes it, and a target has its number from RTR on', () => {
       assert.deepEqual(found['target'], { early: 0, late: 501, address: 501, state: 'RTR', initiator: 'RTS' });
       assert.match(told, /^dct key=9$/m);

@@ -255,6 +255,7 @@ export class IbverbsDevice extends ProvidedDevice {
     if (this.isClosed) return;
     this.lastCounters = this.counters();
     this.manager?.close();
+    for (const qp of this.queuePairs.values()) qp.leaveGroups();
     this.isClosed = true;
     this.closeAtExit(false);
     for (const qp of this.queuePairs.values()) qp.shut();

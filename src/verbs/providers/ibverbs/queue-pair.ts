@@ -88,6 +88,8 @@ export class IbverbsQueuePair extends QueuePair {
   protected override psn = Math.floor(Math.random() * 0x1000000);
   /** The SQ_DRAINED event was asked for; some devices raise it always. */
   private wantsDrained = false;
+  /** Multicast groups that it is a member of, with the LID of each: the kernel destroys no queue pair that is in one. */
+  private readonly groups = new Map<string, number>();
   private isClosed = false;
 
   constructor(pd: IbverbsProtectionDomain, init: QpInit) {
@@ -429,7 +431,11 @@ export class IbverbsQueuePair extends QueuePair {
       throw new VerbsError('VERBS_UNSUPPORTED', `${device.choice.device.name} has no multicast`);
     if (isInfiniBand(device.choice.device, device.choice.port)) checkGroupLid(lid);
     const errno = device.addon.multicast(device.handle, this.object, gid, lid, join);
-    if (errno === 0) return;
+    if (errno === 0) {
+      if (join) this.groups.set(group, lid);
+      else this.groups.delete(group);
+      return;
+    }
     throw systemError(
       errno,
       join ? `cannot join ${group}` : `cannot leave ${group}`,
@@ -441,6 +447,7 @@ export class IbverbsQueuePair extends QueuePair {
     if (this.isClosed) return;
     const { device } = this;
     if (!device.isClosed) {
+      this.leaveGroups();
       device.releaseQueuePair(this);
       // Drivers forget completions of a queue pair that goes, and with them which requests of the shared queue are free again.
       if (this.shared) this.cqs[1].gather();
@@ -449,6 +456,12 @@ export class IbverbsQueuePair extends QueuePair {
     }
     this.shut();
     this.pd.release(this);
+  }
+
+  /** Before it goes; a device that failed keeps none. */
+  leaveGroups(): void {
+    for (const [group, lid] of this.groups) this.device.addon.multicast(this.device.handle, this.object, gidOf(group), lid, 0);
+    this.groups.clear();
   }
 
   /** Closes without asking: the device is going. */
