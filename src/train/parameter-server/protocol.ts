@@ -5,7 +5,7 @@
  * ```
  *   worker                                              server
  *   JOIN worker, shard, failover  + keys of gradient and parameters ──>
- *                        <── JOINED shard, version      + key of the shard's parameters
+ *                        <── JOINED shard               + key of the shard's parameters
  *   (worker 0 WRITEs the initial parameters)
  *   INIT shard, steps    + state of its optimizer   ──>
  *                        <── READY shard
