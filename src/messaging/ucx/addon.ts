@@ -57,8 +57,7 @@ export const UCX: OptionalAddon = { name: 'ucx', libraries: ['-lucp', '-luct', '
 
 /**
  * What libucs reads when it is loaded, where the environment is silent. It would rewrite the code of mmap while other threads run it, and take the signals
- * that V8 uses: in Node both can end the process. And it would warn of every request that a peer's death or a forced close left behind, which is told here. What it logs is no output of the program. Its newer
- * protocols, the default from 1.16 on, have no atomics for endpoints that notice a lost peer, unless the network has them.
+ * that V8 uses: in Node both can end the process. And it would warn of every request that a peer's death or a forced close left behind, which is told here. What it logs is no output of the program.
  */
 const SAFE_IN_NODE = {
   UCX_MEM_MMAP_HOOK_MODE: 'none',
@@ -66,7 +65,6 @@ const SAFE_IN_NODE = {
   UCX_HANDLE_ERRORS: 'none',
   UCX_LOG_LEVEL: 'error',
   UCX_LOG_FILE: 'stderr',
-  UCX_PROTO_ENABLE: 'n',
 };
 
 /** Opens the addon; the first call on a machine compiles it. Throws AddonError: VERBENA_NO_LIBRARY names the package to install. */

@@ -24,15 +24,27 @@ function nearest(name: string, known: readonly string[]): string {
   return [...known].sort((a, b) => distance(name, a) - distance(name, b))[0];
 }
 
-/** Whether this UCX tells its transports what a context is told. */
-function tellsTransports(version: string): boolean {
-  const [major, minor] = version.split('.').map(Number);
-  return major > 1 || minor >= 18;
+/** Whether this UCX is of a version from 1.first on, to 1.last. */
+function isOf(addon: UcxAddon, first: number, last: number): boolean {
+  const [major, minor] = addon.version().split('.').map(Number);
+  return major === 1 ? minor >= first && minor <= last : last === Number.POSITIVE_INFINITY;
 }
 
-/** What a context can be told, what transports have, what UCX reads when it is loaded. */
+/** Whether this UCX tells its transports what a context is told. */
+function tellsTransports(addon: UcxAddon): boolean {
+  return isOf(addon, 18, Number.POSITIVE_INFINITY);
+}
+
+/**
+ * The newer protocols of UCX, its default from 1.16 on, have no atomics for endpoints that notice a lost peer, unless the network has them; the older ones are whole up to 1.20.
+ */
+function hasTwoGenerations(addon: UcxAddon): boolean {
+  return isOf(addon, 16, 20);
+}
+
+/** What a context can be told, what transports have, what UCX reads when it is loaded; nothing where that is not known. */
 function settingNames(addon: UcxAddon): [ofContexts: string[], ofTransports: string[], readAtLoad: string[]] {
-  const [ofContexts, ofTransports, readAtLoad] = [0, 1, 2].map((whose) => addon.settingNames(whose).trimEnd().split('\n'));
+  const [ofContexts, ofTransports, readAtLoad] = [0, 1, 2].map((whose) => addon.settingNames(whose)?.trimEnd().split('\n') ?? []);
   return [ofContexts, ofTransports, readAtLoad];
 }
 
@@ -44,6 +56,7 @@ function checkEnvironment(addon: UcxAddon): void {
   isChecked = true;
   const set = Object.keys(process.env).filter((name) => name.startsWith('UCX_'));
   const known = settingNames(addon).flat();
+  if (known.length === 0) return;
   for (const name of set) {
     if (known.includes(name.slice(4))) continue;
     const words = `UCX has no setting ${name}: did you mean UCX_${nearest(name.slice(4), known)}?`;
@@ -76,7 +89,8 @@ export class UcxSettings {
   open(addon: UcxAddon): Pointer {
     checkEnvironment(addon);
     if (this.#settings.length > 0) this.#check(addon);
-    const context = addon.contextOpen(this.#settings.flat());
+    const older = hasTwoGenerations(addon) && this.get('PROTO_ENABLE') === undefined ? ['PROTO_ENABLE', 'n'] : [];
+    const context = addon.contextOpen([...this.#settings.flat(), ...older]);
     if (context > -100) return context;
     const [name, value] = this.#settings[-100 - context];
     throw new MessagingError('MSG_INVALID', `'${value}' is no value of UCX's setting ${name}: see ucx_info -cf`);
@@ -84,6 +98,7 @@ export class UcxSettings {
 
   #check(addon: UcxAddon): void {
     const [ofContexts, ofTransports] = settingNames(addon);
+    if (ofContexts.length === 0) return;
     for (const [name, value] of this.#settings) {
       if (ofContexts.includes(name)) continue;
       if (!ofTransports.includes(name)) {
@@ -93,7 +108,7 @@ export class UcxSettings {
           `${words} ucx_info -cf lists all; those of the whole process go into the environment`,
         );
       }
-      if (tellsTransports(addon.version())) continue;
+      if (tellsTransports(addon)) continue;
       const words = `${name} is a setting of a transport, which UCX ${addon.version()} takes from the environment alone`;
       throw new MessagingError('MSG_INVALID', `${words}: start the process with UCX_${name}=${value}`);
     }
