@@ -22,6 +22,8 @@ const HEAD_BYTES = 24;
 /** Puts up to this size are taken at once. */
 const SMALL_PUT_BYTES = 256;
 const COUNTED = { begin: () => {} };
+/** UCS_ERR_CANCELED, when it comes at once. */
+const NO_PROTOCOL = -16;
 
 export class UcxExposedMemory implements ExposedMemory {
   readonly bytes: Uint8Array;
@@ -197,11 +199,19 @@ export class UcxRemoteMemory extends RemoteMemory {
         rings.operands[0] = BigInt.asUintN(64, operand);
         rings.operands[1] = BigInt.asUintN(64, swap);
         const result = rings.atomic(endpoint.way, operation, this.#address + offset, this.#key);
+        if (result === NO_PROTOCOL) this.#refuse(handle);
         if (result > 0) worker.track(result, undefined, -1, over);
         else over(result, rings.head, VALUE);
       },
     });
     await pending.wait(options);
     return found;
+  }
+
+  #refuse(handle: number): void {
+    const { requests, fabric } = this.endpoint.worker;
+    const row = requests.find(handle);
+    const words = `UCX ${fabric.addon.version()} has no atomics to ${this.endpoint.peer}: its newer protocols have them only where the network does`;
+    if (row !== undefined) requests.fail(row, new MessagingError('MSG_UNSUPPORTED', words));
   }
 }
