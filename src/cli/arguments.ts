@@ -4,8 +4,8 @@
  */
 
 import { parseArgs } from 'node:util';
+import { nearest } from '../native/nearest.js';
 import { type ListSpec, type NumberSpec, type OptionSpec, type OptionSpecs, type PositionalSpec, UsageError } from './command.js';
-import { nearest } from './nearest.js';
 import { formatSize, parseSize } from './size.js';
 
 /** Options that every command has. */

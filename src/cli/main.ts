@@ -7,6 +7,7 @@
 
 import { setMaxListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { nearest } from '../native/nearest.js';
 import { PlanRefusal } from '../plan/refusal.js';
 import { parseArguments } from './arguments.js';
 import {
@@ -19,7 +20,6 @@ import {
   visibleCommands,
 } from './command.js';
 import { helpText } from './help.js';
-import { nearest } from './nearest.js';
 import { loadCommand, loadRoot } from './registry.js';
 import { type Style, styleFor } from './style.js';
 import { systemErrorWords } from './system-error.js';

@@ -1,12 +1,12 @@
 /** A peer that disappears in the middle of every kind of call leaves PeerLost behind and no crash: UCX ends processes for less. */
 
 import assert from 'node:assert/strict';
-import { fork, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, fork, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { openContext, PeerLost } from '../../src/messaging/index.js';
+import { type Endpoint, openContext, PeerLost, type RemoteMemory, type Worker } from '../../src/messaging/index.js';
 import { loadUcx } from '../../src/messaging/ucx/addon.js';
 import { until } from '../launch/job.js';
 
@@ -17,6 +17,14 @@ const DEVICES = ['ucx:TLS=sm,self', 'ucx:TLS=tcp;NET_DEVICES=lo'];
 const ROUNDS = 4;
 const skip = !existsSync('/usr/include/ucp/api/ucp.h') && 'needs apt-get install libucx-dev';
 const isOld = !skip && /^1\.\d\.|^1\.1[0-3]\./.test(loadUcx().version());
+
+/** Connects to a victim that just started, and to its memory. */
+async function meet(worker: Worker, victim: ChildProcess): Promise<{ endpoint: Endpoint; remote: RemoteMemory }> {
+  const [{ address, key }] = (await once(victim, 'message')) as [{ address: number[]; key: number[] }];
+  const endpoint = worker.connect(Uint8Array.from(address));
+  await endpoint.ready();
+  return { endpoint, remote: endpoint.unpack(Uint8Array.from(key)) };
+}
 
 /** Calls again and again; resolves with what ended it. */
 async function untilItFails(call: () => Promise<unknown>): Promise<unknown> {
@@ -40,10 +48,7 @@ for (const device of DEVICES) {
       const worker = await here.createWorker({ timeoutMs: 60_000 }); // the last one may be deaf
       const victim = fork(VICTIM, [device]);
       try {
-        const [{ address, key }] = (await once(victim, 'message')) as [{ address: number[]; key: number[] }];
-        const endpoint = worker.connect(Uint8Array.from(address));
-        await endpoint.ready();
-        const remote = endpoint.unpack(Uint8Array.from(key));
+        const { endpoint, remote } = await meet(worker, victim);
         const [large, into, small] = [new Uint8Array(1 << 20), new Uint8Array(1 << 20), new Uint8Array(100)];
         const ends = [
           () => endpoint.send(1, large),
@@ -76,10 +81,7 @@ for (const device of DEVICES) {
     const worker = await here.createWorker({ timeoutMs: 30_000 });
     const victim = fork(VICTIM, [device]);
     try {
-      const [{ address, key }] = (await once(victim, 'message')) as [{ address: number[]; key: number[] }];
-      const endpoint = worker.connect(Uint8Array.from(address));
-      await endpoint.ready();
-      const remote = endpoint.unpack(Uint8Array.from(key));
+      const { endpoint, remote } = await meet(worker, victim);
       // Requests of other kinds leave their traces in the memory that UCX then gives the atomics.
       const large = new Uint8Array(1 << 20);
       const mixed = () => [endpoint.send(1, large), remote.put(0, large), remote.get(0, large), endpoint.flush()];
@@ -207,9 +209,7 @@ test('a worker whose peers die between messages hears on', { skip, timeout: 60_0
   for (let round = 0; round < 2; round++) {
     const victim = fork(VICTIM, ['ucx:TLS=sm,self']);
     try {
-      const [{ address }] = (await once(victim, 'message')) as [{ address: number[] }];
-      const endpoint = worker.connect(Uint8Array.from(address));
-      await endpoint.ready();
+      const { endpoint } = await meet(worker, victim);
       await endpoint.send(1, new Uint8Array(1));
       await new Promise((resolve) => setTimeout(resolve, 100)); // it answers nothing: it is idle by now
       victim.kill('SIGKILL');

@@ -375,7 +375,7 @@ export class UcxConnections implements Connecting {
     }
     clearInterval(this.#watchman);
     clearInterval(this.#pinger);
-    this.hearing.close();
+    this.hearing.hush();
     void this.#server?.then((server) => server.close());
   }
 }

@@ -30,11 +30,6 @@ export class UcxHearing {
     this.#isInDoubt = !this.isDeaf;
   }
 
-  /** The word was heard. */
-  heard(): void {
-    this.#hush();
-  }
-
   /** To be called now and then. Returns whether the worker was just found to be deaf. */
   look(): boolean {
     if (this.#voice === undefined) {
@@ -44,7 +39,7 @@ export class UcxHearing {
     this.#voice.progress();
     this.#worker.poll(); // what came while this thread was busy counts
     if (this.#voice === undefined || ++this.#silentLooks < this.#looks) return false;
-    this.#hush();
+    this.hush();
     this.#isInDoubt = false;
     this.isDeaf = true;
     return true;
@@ -66,12 +61,9 @@ export class UcxHearing {
     voice.sendInline(way, 0, 0);
   }
 
-  #hush(): void {
+  /** The word was heard, or nobody listens any more. */
+  hush(): void {
     if (this.#voice !== undefined) this.#fabric.addon.workerClose(this.#voice.native.handle);
     this.#voice = undefined;
-  }
-
-  close(): void {
-    this.#hush();
   }
 }

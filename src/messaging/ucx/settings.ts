@@ -3,43 +3,27 @@
  * loaded later might know it; and before 1.18 it takes settings of transports and ignores them. So names are compared with those that UCX has.
  */
 
+import { closest } from '../../native/nearest.js';
 import { MessagingError } from '../errors.js';
 import type { Pointer, UcxAddon } from './addon.js';
 
-/** How many letters have to be put in, taken out or changed to make one name of the other. */
-function distance(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= one.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= other.length; j++) {
-      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (one[i - 1] === other[j - 1] ? 0 : 1));
-    }
-    row = next;
-  }
-  return row[other.length];
-}
-
-/** Of some names the one that is most like another. */
-function nearest(name: string, known: readonly string[]): string {
-  return [...known].sort((a, b) => distance(name, a) - distance(name, b))[0];
-}
-
-/** Whether this UCX is of a version from 1.first on, to 1.last. */
-function isOf(addon: UcxAddon, first: number, last: number): boolean {
+/** The n of UCX 1.n; of a later one no end. */
+function minorOf(addon: UcxAddon): number {
   const [major, minor] = addon.version().split('.').map(Number);
-  return major === 1 ? minor >= first && minor <= last : last === Number.POSITIVE_INFINITY;
+  return major === 1 ? minor : Number.POSITIVE_INFINITY;
 }
 
 /** Whether this UCX tells its transports what a context is told. */
 function tellsTransports(addon: UcxAddon): boolean {
-  return isOf(addon, 18, Number.POSITIVE_INFINITY);
+  return minorOf(addon) >= 18;
 }
 
 /**
  * The newer protocols of UCX, its default from 1.16 on, have no atomics for endpoints that notice a lost peer, unless the network has them; the older ones are whole up to 1.20.
  */
 function hasTwoGenerations(addon: UcxAddon): boolean {
-  return isOf(addon, 16, 20);
+  const minor = minorOf(addon);
+  return minor >= 16 && minor <= 20;
 }
 
 /** What a context can be told, what transports have, what UCX reads when it is loaded; nothing where that is not known. */
@@ -59,7 +43,7 @@ function checkEnvironment(addon: UcxAddon): void {
   if (known.length === 0) return;
   for (const name of set) {
     if (known.includes(name.slice(4))) continue;
-    const words = `UCX has no setting ${name}: did you mean UCX_${nearest(name.slice(4), known)}?`;
+    const words = `UCX has no setting ${name}: did you mean UCX_${closest(name.slice(4), known)}?`;
     process.emitWarning(`${words} ucx_info -cf lists all`, { code: 'VERBENA_UCX_SETTING' });
   }
 }
@@ -102,7 +86,7 @@ export class UcxSettings {
     for (const [name, value] of this.#settings) {
       if (ofContexts.includes(name)) continue;
       if (!ofTransports.includes(name)) {
-        const words = `UCX has no setting '${name}' for a context: did you mean ${nearest(name, [...ofContexts, ...ofTransports])}?`;
+        const words = `UCX has no setting '${name}' for a context: did you mean ${closest(name, [...ofContexts, ...ofTransports])}?`;
         throw new MessagingError(
           'MSG_INVALID',
           `${words} ucx_info -cf lists all; those of the whole process go into the environment`,

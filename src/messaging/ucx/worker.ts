@@ -229,7 +229,7 @@ export class UcxWorker extends Worker {
       return;
     }
     if (kind === ECHO) {
-      this.connections.hearing.heard();
+      this.connections.hearing.hush();
       return;
     }
     const endpoint = this.endpoints[words[header + W_ENDPOINT]];

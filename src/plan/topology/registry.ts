@@ -1,6 +1,7 @@
 /**
  * All topologies by name, and the short form in which the command line writes one: `dragonfly:p=4,a=8,h=4`, `torus:sizes=8x8x8`.
  */
+import { closest } from '../../native/nearest.js';
 import { PlanRefusal } from '../refusal.js';
 import { blockingFatTree } from './blocking-fat-tree.js';
 import { chain } from './chain.js';
@@ -39,8 +40,8 @@ export const topologies: readonly Topology[] = [
 export function topologyNamed(name: string): Topology {
   const found = topologies.find((topology) => topology.name === name);
   if (found !== undefined) return found;
-  const near = [...topologies].sort((a, b) => editDistance(a.name, name) - editDistance(b.name, name))[0];
-  throw new PlanRefusal(`there is no topology "${name}"; there are ${topologies.map((t) => t.name).join(', ')}`, near.name);
+  const names = topologies.map((topology) => topology.name);
+  throw new PlanRefusal(`there is no topology "${name}"; there are ${names.join(', ')}`, closest(name, names));
 }
 
 /** One parameter value in its short form: `8` or `8x8x4`. */
@@ -66,16 +67,4 @@ export function parseTopology(text: string): { topology: Topology; parameters: T
     parameters[key] = parseParameter(key, value);
   }
   return { topology, parameters };
-}
-
-/** Steps of insertion, deletion or replacement from one word to the other. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++)
-      next.push(Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1)));
-    row = next;
-  }
-  return row[b.length];
 }

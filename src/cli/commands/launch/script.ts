@@ -3,7 +3,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { basename, dirname, extname, resolve } from 'node:path';
 import { LaunchError } from '../../../launch/errors.js';
-import { nearest } from '../../nearest.js';
+import { nearest } from '../../../native/nearest.js';
 
 const RUNNABLE = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs'];
 

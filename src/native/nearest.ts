@@ -31,3 +31,8 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   }
   return bestDistance <= Math.max(1, Math.floor(word.length / 3)) ? best : undefined;
 }
+
+/** The candidate nearest to `word`, however far it is. */
+export function closest(word: string, candidates: readonly string[]): string {
+  return [...candidates].sort((a, b) => distance(word, a) - distance(word, b))[0];
+}
