@@ -5,6 +5,7 @@
  */
 
 import { serialize } from 'node:v8';
+import { unlessAborted } from '../../launch/abortable.js';
 import { DatasetError, FetchFailed } from '../errors.js';
 import type { PlanNode, ShuffleDependency } from '../plan/node.js';
 import type { Stage, StagePlan } from '../plan/stages.js';
@@ -131,7 +132,7 @@ export class Executor {
         );
       }
       const computing = this.#compute(job, plan.stages[at.stage], task);
-      const done = await Promise.race([computing, whenAborted(signal)]).catch(async (error) => {
+      const done = await unlessAborted(computing, signal).catch(async (error) => {
         // What is not wanted any more ends soon. A function of the user that hangs keeps its promise, but not this rank.
         await Promise.race([computing.catch(() => {}), new Promise((resolve) => setTimeout(resolve, ENDING_MS).unref())]);
         throw error;
@@ -198,14 +199,6 @@ export class Executor {
       yield block;
     }
   }
-}
-
-/** Rejects when the signal is aborted. */
-function whenAborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
 }
 
 /** Partitions that this rank keeps. */
